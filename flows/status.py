@@ -21,6 +21,7 @@ from slowwave.flows.ledgers import list_quarantine, list_runs, measure_spaces
 from slowwave.flows.parts.client_files import find_hooked_clients
 from slowwave.flows.parts.languages import (
     describe_languages,
+    describe_reader,
     describe_unread,
     list_shares,
     measure_languages,
@@ -108,9 +109,11 @@ def _describe_reading(settings: Settings) -> list[StatusLine]:
     """Return a line of the encoder, one of the messages' languages, and what is not read in them."""
     shares = measure_languages(Store.open(settings.store, settings.space))
     other = describe_languages(shares, settings.encoder)
-    # A language model reads claims in any language.
-    unread = describe_unread(shares) if settings.get_llm("extract") == "off" else ""
-    encoder = f"{settings.encoder}{f'; {other}' if other else ''}"
+    # A language model reads claims in any language, with any encoder.
+    by_rules = settings.get_llm("extract") == "off"
+    unread = describe_unread(shares) if by_rules else ""
+    reader = describe_reader(settings.encoder) if by_rules else ""
+    encoder = "; ".join(filter(None, (settings.encoder, other, reader)))
     languages = list_shares(shares) or "none is told by the messages"
     return [
         StatusLine("encoder", encoder, settings.encoder),

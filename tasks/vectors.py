@@ -13,7 +13,7 @@ from slowwave.engines.encoders.protocol import (
     Encoder,
     KnownEncoder,
     Vectors,
-    hide_url,
+    describe_vectors,
     watch_encoding,
 )
 from slowwave.schemas.errors import (
@@ -184,7 +184,7 @@ def _note_away(job: Job, report: StepReport) -> None:
 
 def describe_encoder(settings: Settings) -> str:
     """Return the encoder's part of step keys: its setting; for a server the model, wherever the server is."""
-    return hide_url(settings.encoder) if settings.embeddings else "no vectors"
+    return describe_vectors(settings.encoder) if settings.embeddings else "no vectors"
 
 
 def attach_vectors(

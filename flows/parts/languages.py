@@ -3,21 +3,17 @@
 from collections import Counter
 from collections.abc import Mapping
 
-import numpy as np
-
 from slowwave.engines.encoders.load import PACKAGED
 from slowwave.engines.encoders.multilingual import READS
 from slowwave.engines.encoders.protocol import find_vector_space
 from slowwave.schemas.errors import name_install
-from slowwave.schemas.tables import MESSAGES
-from slowwave.schemas.vocabulary import SPOKEN
+from slowwave.schemas.settings import Settings
 from slowwave.store.store import Store
+from slowwave.tasks.memory_words import sample_texts
 from slowwave.tasks.observe.reader import LEARNT_FROM, UNNAMED
 from slowwave.text.languages import ENGLISH
 from slowwave.text.words import find_text_language
 
-SAMPLE = 1_000
-"""Messages whose language is looked at, spread evenly over the store."""
 LEAST = 0.05
 """Least share of a language that is named: of a hundred messages two or three are taken for another one."""
 
@@ -27,18 +23,7 @@ LanguageShares = Mapping[str, float]
 
 def measure_languages(store: Store) -> LanguageShares:
     """Return the languages that people write in."""
-    dataset = store.open_dataset(MESSAGES)
-    rows = dataset.count_rows()
-    if not rows:
-        return {}
-    offsets = np.unique(np.linspace(0, rows - 1, SAMPLE).astype(np.int64)).tolist()
-    sample = dataset.take(offsets, columns=["text", "origin"]).to_pylist()
-    languages = Counter(
-        language
-        for row in sample
-        if row["origin"] in SPOKEN
-        and (language := find_text_language(row["text"])) is not None
-    )
+    languages = Counter(filter(None, map(find_text_language, sample_texts(store))))
     return {
         language: count / languages.total()
         for language, count in languages.most_common()
@@ -62,6 +47,14 @@ def describe_languages(shares: LanguageShares, encoder: str | None) -> str:
         f"{list_shares(others)} of the messages, and the encoder {encoder} reads English: "
         f'set encoder = "multilingual" to find them by meaning too ({name_install("multilingual")})'
     )
+
+
+def describe_reader(encoder: str) -> str:
+    """Return that other claims are made with an encoder (the setting) than with the default; else an empty string."""
+    default: str = Settings.model_fields["encoder"].default
+    if find_vector_space(encoder) == default:
+        return ""
+    return f"people's messages are read by another reader than with {default}, so other claims are made"
 
 
 def describe_unread(shares: LanguageShares) -> str:

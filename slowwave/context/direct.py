@@ -13,7 +13,6 @@ A long report, such as one of a bug, shares words with messages all over the ses
 one message alone. So its messages are ranked first by the probability of their sessions (`weigh_by_session`).
 """
 
-import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -37,7 +36,7 @@ from slowwave.recall.hits import (
     Hits,
     has_words,
 )
-from slowwave.recall.query import Query, Vector
+from slowwave.recall.query import Query, Vector, is_question, says_little
 from slowwave.recall.release.view import (
     THEN,
     View,
@@ -62,7 +61,7 @@ from slowwave.schemas.tables import (
 )
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Role, Status, Trust, is_own
 from slowwave.text.times.days import localise
-from slowwave.text.words import UNSPACED, extract_content_words, singular_words
+from slowwave.text.words import UNSPACED, singular_words
 
 TRIED = 2
 """Most dead ends that the question names."""
@@ -209,7 +208,7 @@ def _rank_others(
         hit = found[key]
         whole = str(row["text"])
         is_answer = row["role"] != Role.USER
-        if is_answer and _says_little(whole, query) and not is_question(hit.text):
+        if is_answer and _is_left_out(whole, query) and not is_question(hit.text):
             continue
         factor = 1 / PERSON_FIRST if is_answer else PERSON_FIRST
         line = make_line(
@@ -329,7 +328,7 @@ def find_acknowledgements(
     """Return the ids of messages that only acknowledge the one before them in their session: they have few content
     words, no figure and no word of the query, and the one before asks nothing.
     """
-    short = [hit.id for hit in hits if _says_little(hit.text, query)]
+    short = [hit.id for hit in hits if _is_left_out(hit.text, query)]
     if not short:
         return frozenset()
     layout = view.passages
@@ -342,20 +341,10 @@ def find_acknowledgements(
     return {key for key, text in zip(ids, texts, strict=True) if not is_question(text)}
 
 
-def _says_little(text: str, query: Query) -> bool:
-    """Return True if a text has few content words, no figure and no word of the query."""
-    return (
-        not UNSPACED.search(text)
-        and not any(character.isdigit() for character in text)
-        and len(extract_content_words(text)) <= LEANING_WORDS
-        and query.stems.isdisjoint(singular_words(text))
-    )
-
-
-def is_question(text: str) -> bool:
-    """Return True if a text ends in a question mark of any script."""
-    last = text.rstrip()[-1:]
-    return unicodedata.name(last or " ", "").endswith("QUESTION MARK")
+def _is_left_out(text: str, query: Query) -> bool:
+    """Return True if a text says too little for a line. In scripts without spaces, three words may be a statement."""
+    most = 1 if UNSPACED.search(text) else LEANING_WORDS
+    return says_little(text, query, most)
 
 
 def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:

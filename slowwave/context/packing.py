@@ -24,9 +24,11 @@ from slowwave.context.rendering import OMITTED, Line, LineSource, Measure, date_
 from slowwave.recall.release.view import THEN
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import MIN_WORDS
-from slowwave.text.words import extract_content_words
+from slowwave.text.words import extract_content_words, put_spaces
 
 CLOSING = re.compile(r"[.!?…)\"”']*")
+CLAUSE_END = re.compile(r"(?<=[,;])\s+|(?<=[–—，、；])\s*(?=\S)")
+"""Where a clause ends. A comma within a number ends nothing."""
 MESSAGE_SHARE = 0.18
 """Part of a block that one line may have, or half of the room left if that is more (`docs/decisions/003-blocks.md`)."""
 ONE_SENTENCE = 1.5
@@ -145,6 +147,10 @@ def pack_lines(
         cut = _shorten_to_sentence(
             show_pieces(line, pieces), query_words, limit, measure
         )
+        if cut is None and not chosen.lines:
+            # else a lesser line would stand for the likeliest
+            clauses = show_pieces(line, _split_into_clauses(pieces))
+            cut = shorten(clauses, query_words, left, measure)
         cost = measure.count_line(cut) if cut else 0
         if cut is None or cost > left:
             continue
@@ -152,6 +158,11 @@ def pack_lines(
         room -= cost + heading
         groups.add(line.source.group)
     return chosen.lines
+
+
+def _split_into_clauses(pieces: Sequence[str]) -> list[str]:
+    """Return the clauses of a line's sentences."""
+    return [clause for piece in pieces for clause in CLAUSE_END.split(piece)]
 
 
 @dataclass
@@ -208,12 +219,12 @@ def put_echoes_after(lines: Sequence[Line]) -> list[Line]:
 
 def is_long(piece: str) -> bool:
     """Return True if a sentence is long enough that nobody says it again by chance."""
-    return len(piece.split()) >= MIN_WORDS
+    return len(put_spaces(piece).split()) >= MIN_WORDS
 
 
 def strip_end(piece: str) -> str:
     """Return a sentence without the marks that close it, as sentences are compared."""
-    return piece.rstrip(".!?")
+    return piece.rstrip(".!?。！？")
 
 
 def _omit_shown_pieces(pieces: Sequence[str], shown: Collection[str]) -> list[str]:

@@ -17,11 +17,13 @@ from typing import TypeVar, Unpack, cast, get_args, get_type_hints
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.recall.hits import Kind
+from slowwave.recall.hits import LEANING_WORDS, Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, RecallOptions, When
 from slowwave.text.full_text import is_left_out
+from slowwave.text.idle_words import UNKNOWN_MEMORY, MemoryWords
 from slowwave.text.languages import ENGLISH, is_stop_word
+from slowwave.text.sentences import split_sentences
 from slowwave.text.times.dates import (
     Date,
     DateMentions,
@@ -35,7 +37,8 @@ from slowwave.text.words import (
     TERM,
     extract_content_words,
     extract_distinct_words,
-    find_text_language,
+    extract_words_in,
+    put_spaces,
     singular_words,
 )
 from slowwave.text.workspaces import anchor_workspace
@@ -200,13 +203,15 @@ class Query:
     """The transcripts' own ids of sessions that are left out: the one in which this is asked, and those below it."""
     everything: bool = False
     """Whether up to k hits are wanted, also of other matters."""
-    memory_language: str | None = None
-    """The language of most of the memory, in which a query is read that has none of its own: "Neue Reifen?"."""
+    memory: MemoryWords = UNKNOWN_MEMORY
+    """The languages of the memory, and its words that carry nothing. A query that has no language of its own is read in
+    that of most of the memory: "Neue Reifen?"."""
 
     @cached_property
     def content_words(self) -> list[str]:
         """Its words that say something, in lower case."""
-        return extract_content_words(self.text, self.memory_language)
+        words = extract_words_in(self.text, self.language)
+        return [word for word in words if word not in self.idle_words]
 
     @cached_property
     def index_terms(self) -> list[str]:
@@ -218,14 +223,18 @@ class Query:
         ]
         if not self.is_foreign:
             return words
-        return [
-            word for word in words if not is_stop_word(word, self.language)
-        ] or words
+        said = [word for word in words if not is_stop_word(word, self.language)]
+        return [word for word in said if word not in self.idle_words] or said or words
 
     @cached_property
     def language(self) -> str | None:
         """The language of its text, or else of the memory; None if nothing tells it."""
-        return find_text_language(self.text) or self.memory_language
+        return self.memory.find_language(self.text)
+
+    @property
+    def idle_words(self) -> frozenset[str]:
+        """The words of its language that stand in so many texts of the memory that they carry nothing."""
+        return self.memory.idle.get(self.language or "", frozenset())
 
     @property
     def is_foreign(self) -> bool:
@@ -251,6 +260,33 @@ class Query:
     def is_narrowed(self) -> bool:
         """Whether it is limited to a speaker, to files or to a tag."""
         return self.speaker is not None or self.tag is not None or bool(self.files)
+
+
+def says_little(text: str, query: Query, most: int = LEANING_WORDS) -> bool:
+    """Return True if a text has at most `most` content words, no figure and no word of the query, such as "Ok, noted".
+
+    The endings of Japanese are no words.
+    """
+    return (
+        not any(character.isdigit() for character in text)
+        and len(extract_content_words(put_spaces(text, endings=False))) <= most
+        and query.stems.isdisjoint(singular_words(text))
+    )
+
+
+def is_question(text: str) -> bool:
+    """Return True if a text ends in a question mark of any script."""
+    last = text.rstrip()[-1:]
+    return unicodedata.name(last or " ", "").endswith("QUESTION MARK")
+
+
+def only_asks(text: str) -> bool:
+    """Return True if a text ends in a question, and no sentence of it states something in more than a few words."""
+    return is_question(text) and not any(
+        len(extract_content_words(sentence.text)) > LEANING_WORDS
+        for sentence in split_sentences(text)
+        if not is_question(text[: sentence.end + 1])
+    )
 
 
 @dataclass(frozen=True)

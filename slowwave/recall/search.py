@@ -103,6 +103,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.schemas.vocabulary import Status
+from slowwave.text.languages import ENGLISH
 from slowwave.text.times.days import localise
 from slowwave.text.words import extract_content_words
 
@@ -497,8 +498,8 @@ def plan_query(view: View, query: Query) -> QueryPlan:
     kinds = tuple(kind for kind in able if view.count(POOLS[kind].table))
     if not kinds:
         return QueryPlan(query, kinds, query.text, False)
-    if query.language is None:
-        query = replace(query, memory_language=view.language)
+    if query.language != ENGLISH:
+        query = replace(query, memory=view.memory_words)
     # names as memory spells them, and the text without them
     try:
         full_text = view.has_full_text(PASSAGES)

@@ -8,6 +8,8 @@ query asks for (`recall/prompts.py`):
 - an assistant's: the answer, with the person's message beside it
 - anybody's: the message that scores higher, with the other beside it
 
+An answer that only acknowledges a statement ("Ok, noted.") stands behind it, whatever is asked for.
+
 A person's message that has no word beyond the query's only asks the same: its answer has its own score, and the
 question beside it.
 
@@ -21,7 +23,7 @@ from enum import Enum, auto
 
 import numpy as np
 
-from slowwave.recall.query import Query
+from slowwave.recall.query import Query, only_asks, says_little
 from slowwave.recall.release.tables import PassageIndex
 from slowwave.recall.retrieve.candidates import LONG, Candidate
 from slowwave.text.words import singular_words, split_words
@@ -63,7 +65,7 @@ def join_turns(
                 # Its likeness to the query says nothing of what the answer is about.
                 turn = replace(answer, beside=question)
             else:
-                turn = _join(question, answer, find_asked())
+                turn = _join(question, answer, find_asked(), query)
             turn_of |= {question.id: turn, answer.id: turn}
     turns = {turn.id: turn for turn in (turn_of.get(row.id, row) for row in rows)}
     return sorted(turns.values(), key=lambda turn: -turn.score)
@@ -75,13 +77,20 @@ def _asks_the_same(question: Candidate, query: Query) -> bool:
     return is_short and singular_words(question.text) <= query.stems
 
 
-def _join(question: Candidate, answer: Candidate, asked: Whose) -> Candidate:
+def _join(
+    question: Candidate,
+    answer: Candidate,
+    asked: Whose,
+    query: Query,
+) -> Candidate:
     """Return a turn as one row."""
     if asked is Whose.PERSON and answer.score - question.score >= MARGIN:
         asked = Whose.ANYBODY
     leads = asked is Whose.ASSISTANT or (
         asked is Whose.ANYBODY and answer.score > question.score
     )
+    if leads and says_little(answer.text, query):
+        leads = only_asks(question.text)
     first, other = (answer, question) if leads else (question, answer)
     return replace(
         first,

@@ -138,15 +138,12 @@ CLITIC = re.compile(r"(?<=\w)['’]\w\b")
 """English "'s" and "'t", which as single letters would be stop words of French."""
 
 
-def extract_content_words(text: str, fallback: str | None = None) -> list[str]:
-    """Return the lower-case words of a text without the stop words of its language, in order, each once.
-
-    `fallback` is the language of a text that has none.
-    """
-    return _extract_words_in(text, find_text_language(text) or fallback)
+def extract_content_words(text: str) -> list[str]:
+    """Return the lower-case words of a text without the stop words of its language, in order, each once."""
+    return extract_words_in(text, find_text_language(text))
 
 
-def _extract_words_in(text: str, language: str | None) -> list[str]:
+def extract_words_in(text: str, language: str | None) -> list[str]:
     """Return the content words of a text in a language."""
     words = [word.replace("’", "'") for word in split_words(text, WORD)]
     if language in (None, ENGLISH):
@@ -252,7 +249,7 @@ def compute_word_shares(words: Sequence[str], texts: Sequence[str]) -> list[floa
 def singular_words(text: str) -> frozenset[str]:
     """Return the stems of a text's content words in its language; for English, only without plural endings."""
     language = find_text_language(text)
-    words = _extract_words_in(text, language)
+    words = extract_words_in(text, language)
     if language in (None, ENGLISH):
         return frozenset(map(singularise, words))
     return frozenset(stem_in(word, language) for word in words)

@@ -1,5 +1,7 @@
 """Find claims that repeat another, among new and stored claims."""
 
+from itertools import product
+
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -201,6 +203,30 @@ def reset_rows(rows: pa.Table) -> pa.Table:
 
 
 def read_undone_pairs(store: Store) -> set[tuple[str, str]]:
-    """Return the pairs whose merge or change was taken back; it is never made again."""
+    """Return the pairs whose merge or change was taken back; it is never made again.
+
+    A claim that another reader put in another category has another id: a pair counts for all claims of these words in
+    its sessions.
+    """
     rows = store.read(MERGES, ["from_id", "into_id"], pc.field("undone")).to_pylist()
-    return {(row["from_id"], row["into_id"]) for row in rows}
+    if not rows:
+        return set()
+    same_words = _group_same_words(store, {key for row in rows for key in row.values()})
+    return {
+        pair
+        for row in rows
+        for pair in product(same_words[row["from_id"]], same_words[row["into_id"]])
+    }
+
+
+def _group_same_words(store: Store, claims: set[str]) -> dict[str, list[str]]:
+    """Return for the id of each claim the ids of all claims with its words in its session, its own first."""
+    stored = pl.from_arrow(store.read(CLAIMS, ["claim_id", "session_id", "summary"]))
+    assert isinstance(stored, pl.DataFrame)
+    named = stored.filter(pl.col("claim_id").is_in(sorted(claims)))
+    twins = named.join(stored, on=["session_id", "summary"]).sort("claim_id_right")
+    groups = {key: [key] for key in claims}
+    for key, twin in twins.select("claim_id", "claim_id_right").iter_rows():
+        if twin != key:
+            groups[key].append(twin)
+    return groups

@@ -13,12 +13,12 @@ from typing import Any
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.tasks.gists.hidden_packages import hide_packages
+from slowwave.text.idle_words import UNKNOWN_MEMORY, MemoryWords
 from slowwave.text.languages import ENGLISH, find_stop_words
 from slowwave.text.words import (
     ENGLISH_STOP,
     LETTER,
     UNSPACED,
-    find_text_language,
     put_spaces,
 )
 
@@ -59,6 +59,7 @@ def extract_keywords(
     encoder: Encoder,
     top: int,
     diversity: float = 0.3,
+    memory: MemoryWords = UNKNOWN_MEMORY,
 ) -> list[list[str]]:
     """Return keywords of each text, the nearest first. A text without a candidate has none.
 
@@ -68,12 +69,13 @@ def extract_keywords(
         encoder: encodes the n-grams; an encoder that keeps vectors of earlier calls saves most of the time.
         top: the most keywords of a text.
         diversity: weight of the keywords' difference from each other, 0 to 1.
+        memory: tells the language of a text, and further words that carry nothing in it.
     """
     keywords: list[list[str]] = []
     for start in range(0, len(texts) if top else 0, BATCH_TEXTS):
         batch = slice(start, start + BATCH_TEXTS)
         keywords += _pick_keywords(
-            texts[batch], vectors[batch], encoder, top, diversity
+            texts[batch], vectors[batch], encoder, top, diversity, memory
         )
     return keywords or [[] for _ in texts]
 
@@ -84,12 +86,13 @@ def _pick_keywords(
     encoder: Encoder,
     top: int,
     diversity: float,
+    memory: MemoryWords,
 ) -> list[list[str]]:
     """Return the keywords of a batch of texts, chosen by KeyBERT among the phrases that the encoder reads.
 
     A text without a vector, or without such a phrase, gets those that take up most of it (`count_phrases`).
     """
-    phrases = {text: set(extract_phrases(text)) for text in texts}
+    phrases = {text: set(extract_phrases(text, memory=memory)) for text in texts}
     ngrams = sorted(set().union(*phrases.values()))
     ngram_vectors = encoder.encode(ngrams)
     is_read = [bool(vector.any()) for vector in ngram_vectors]
@@ -102,7 +105,7 @@ def _pick_keywords(
         if vectors[row].any() and not read.isdisjoint(phrases[text])
     ]
     keywords = [
-        [] if row in rows else count_phrases(text, top)
+        [] if row in rows else count_phrases(text, top, memory=memory)
         for row, text in enumerate(texts)
     ]
     if not rows:
@@ -147,14 +150,19 @@ def load_keybert(encoder: Encoder) -> Any:
     return KeyBERT(model=EncoderBackend())
 
 
-def count_phrases(text: str, top: int, max_words: int = 3) -> list[str]:
+def count_phrases(
+    text: str,
+    top: int,
+    max_words: int = 3,
+    memory: MemoryWords = UNKNOWN_MEMORY,
+) -> list[str]:
     """Return without a model the runs of words that take up most of a text; of equals the first.
 
     A run of more than `max_words` words counts as pieces of equal length.
     """
     pieces = Counter(
         tuple(piece)
-        for run in split_word_runs(text)
+        for run in split_word_runs(text, memory)
         for piece in _split_evenly(run, max_words)
     )
     names = {
@@ -172,14 +180,16 @@ def _split_evenly(run: Sequence[str], longest: int) -> Iterator[Sequence[str]]:
         yield run[at : at + size]
 
 
-def extract_phrases(text: str, max_words: int = 3) -> list[str]:
+def extract_phrases(
+    text: str, max_words: int = 3, memory: MemoryWords = UNKNOWN_MEMORY
+) -> list[str]:
     """Return a text's candidates in lower case, with repeats: each word, and each run of words.
 
     A run of more than `max_words` words gives each window of that length. A number alone is no candidate, but a version
     or a number with its noun is.
     """
     phrases: list[str] = []
-    for run in split_word_runs(text):
+    for run in split_word_runs(text, memory):
         phrases += [word for word in run if not word.replace(",", "").isdecimal()]
         size = min(len(run), max_words)
         if size > 1:
@@ -194,15 +204,21 @@ def join_words(words: Sequence[str]) -> str:
     return JOIN.sub("", " ".join(words))
 
 
-def split_word_runs(text: str) -> Iterator[list[str]]:
-    """Yield the runs of words between punctuation and the stop words of the text's language, in lower case."""
+def split_word_runs(
+    text: str, memory: MemoryWords = UNKNOWN_MEMORY
+) -> Iterator[list[str]]:
+    """Yield the runs of words between punctuation and the stop words of the text's language, in lower case.
+
+    The words of the language that carry nothing in the memory divide runs too.
+    """
     run: list[str] = []
-    language = find_text_language(text)
+    language = memory.find_language(text)
     is_english = language in (None, ENGLISH)
     tokens = TOKEN.findall(put_spaces(text, endings=False).lower())
     parts = [token.replace("’", "'").partition("'") for token in [*tokens, "."]]
     words = {word for word, _, _ in parts}
     idle = STOP_WORDS if is_english else find_stop_words(words, language)
+    idle = idle | memory.idle.get(language or "", frozenset())
     for word, apostrophe, ending in parts:
         if len(word) > 1 and word not in idle and (not apostrophe or ending == "s"):
             run.append(word)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import is_there
-from slowwave.engines.encoders.protocol import find_vector_space
+from slowwave.engines.encoders.protocol import find_vector_space, hide_url
 from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.settings import ObserveSettings, Settings
 from slowwave.schemas.tables import CLAIMS, EXCLUSIONS, MESSAGES
@@ -22,6 +22,7 @@ from slowwave.schemas.vocabulary import (
     Origin,
     Status,
 )
+from slowwave.store.publishing import read_releases
 from slowwave.tasks.boilerplate.task import (
     Mask,
     find_masked_claims,
@@ -40,6 +41,7 @@ from slowwave.tasks.llm.ask import (
     resolve_pack_names,
 )
 from slowwave.tasks.llm.claims import build_claims_table
+from slowwave.tasks.memory_words import read_memory_words
 from slowwave.tasks.observe import by_model
 from slowwave.tasks.observe.by_model import ExtractionResult, extract_claims
 from slowwave.tasks.observe.corrections import (
@@ -80,6 +82,7 @@ from slowwave.tasks.vectors import (
     is_encoder_away,
     load_shared_encoder,
 )
+from slowwave.text.idle_words import MemoryWords
 
 LAYERS, REGRESSION = "layers", "regression"
 """Readers of persons' sentences: `layers.py`, `reader.py`."""
@@ -144,7 +147,26 @@ def observe_sessions(job: Job) -> StepReport:
         failed |= _observe_corrections(job, report, mask, model)
         note_failed_units(job, report, "session", failed)
         report.counts["echoes of recall left out"] = mask.echoes
+        if model is None:
+            report.notes += _explain_other_reader(job, report)
     return report
+
+
+def _explain_other_reader(job: Job, report: StepReport) -> list[str]:
+    """Return a note if the encoder was changed so that another reader makes the claims than before."""
+    earlier = read_releases(job.store)[-1:]
+    if not earlier or not report.rows_in:
+        return []
+    before = earlier[0].encoder or "none"
+    now = hide_url(job.settings.encoder) if job.settings.embeddings else "none"
+    if (find_vector_space(before) == SHIPPED) == (find_vector_space(now) == SHIPPED):
+        return []
+    withdrawn = report.counts["claims withdrawn"]
+    return [
+        f"the encoder was {before} and is {now}: people's messages are read by another reader, "
+        f"which makes other claims (earlier ones withdrawn or put in another category: {withdrawn:,}); "
+        "notes, corrections and exclusions are kept"
+    ]
 
 
 def _observe_corrections(
@@ -271,7 +293,7 @@ def compute_claims_key(
     encoder = describe_encoder(job.settings)
     key = compute_step_key(
         "observe",
-        4,
+        5,
         TRUST_VERSION,
         compute_observe_key(job.settings.observe),
         reader or name_reader(job.settings),
@@ -528,10 +550,11 @@ def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
         return table
     setting = job.settings.encoder
     top = job.settings.keywords.top
-    do = partial(extract_shard_keywords, encoder=setting, top=top)
+    memory = read_memory_words(job.store)
+    do = partial(extract_shard_keywords, encoder=setting, top=top, memory=memory)
     step = ShardStep(
         name="keywords",
-        settings=f"{setting} {top}",
+        settings=f"{setting} {top} {memory.describe()}",
         schema=KEYED,
         do=do,
         uses="encoder",
@@ -576,11 +599,21 @@ def observe_shard(
     return pa.Table.from_pylist(seen.claims.to_pylist() + none, schema=OBSERVED)
 
 
-def extract_shard_keywords(shard: pa.Table, *, encoder: str, top: int) -> pa.Table:
+def extract_shard_keywords(
+    shard: pa.Table,
+    *,
+    encoder: str,
+    top: int,
+    memory: MemoryWords,
+) -> pa.Table:
     """Return the keywords of a shard's claims."""
     vectors = build_vector_matrix(shard["vector"])
     keywords = extract_keywords(
-        shard["summary"].to_pylist(), vectors, load_shared_encoder(encoder), top
+        shard["summary"].to_pylist(),
+        vectors,
+        load_shared_encoder(encoder),
+        top,
+        memory=memory,
     )
     return pa.table(
         [

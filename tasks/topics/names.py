@@ -6,11 +6,12 @@ name.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import polars as pl
 
-from slowwave.text.languages import ENGLISH, is_stop_word
+from slowwave.text.idle_words import count_idle_words
+from slowwave.text.languages import ENGLISH, is_stop_word, stem_in
 from slowwave.text.times.dates import MONTHS, WEEKDAYS
 from slowwave.text.words import (
     ENGLISH_STOP,
@@ -22,6 +23,8 @@ from slowwave.text.words import (
 
 HASH = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])(?:\w{12,}|\b[\da-f]{7,}\b)")
 WORD = r"[^\W\d_][\w'’.-]*[^\W_]"
+SAMPLE = 1_000
+"""Claims, about, that tell the language of those in which too few words do."""
 SHORT = 2
 """Letters of a word that says nothing without a keyword, in Latin script."""
 
@@ -101,13 +104,14 @@ def _describe_purpose(
 
 def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
     """Return topic_id, term and stems of the terms that name each topic, the best first."""
+    known = _find_stems(claims["summary"])
     stemmed = claims.select(
-        "topic_id", "summary", "keywords", stems=_list_stems(claims["summary"])
+        "topic_id", "summary", "keywords", stems=_list_stems(claims["summary"], known)
     )
     large = stemmed.with_columns(size=pl.len().over("topic_id")).filter(
         pl.col("size") >= LEAST
     )
-    own = _select_own_terms(stemmed, _select_common_terms(large))
+    own = _select_own_terms(stemmed, _select_common_terms(large, known))
     # the best term, and those with a similar weight
     several = pl.when(pl.col("stems").list.len() > 1).then(PHRASE).otherwise(1.0)
     weighed = own.with_columns(
@@ -121,14 +125,16 @@ def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _select_common_terms(claims: pl.DataFrame) -> pl.DataFrame:
+def _select_common_terms(
+    claims: pl.DataFrame, known: Mapping[str, str]
+) -> pl.DataFrame:
     """Return the terms of each topic whose stems are all common in it: topic_id, size, term, stems, phrase."""
     stems = claims.select("topic_id", "size", pl.col("stems").list.unique()).explode(
         "stems"
     )
     common = stems.group_by("topic_id", "size", "stems").len().filter(ENOUGH)
     terms = _list_terms(claims)
-    terms = terms.with_columns(stems=_list_stems(terms["term"])).filter(
+    terms = terms.with_columns(stems=_list_stems(terms["term"], known)).filter(
         pl.col("stems").list.len() > 0
     )
     rare = terms.explode("stems").join(common, on=["topic_id", "stems"], how="anti")
@@ -217,12 +223,35 @@ def _find_telling_terms(
     return pl.Series(telling, dtype=pl.Boolean)
 
 
-def _list_stems(texts: pl.Series) -> pl.Series:
-    """Return the stems of each text's words, in order."""
+def _find_stems(texts: pl.Series) -> dict[str, str]:
+    """Return the stem of each word of the texts, in the language of most texts that have it."""
+    memory = count_idle_words(texts.gather_every(1 + len(texts) // SAMPLE))
+    languages = pl.Series(
+        [memory.find_language(text) or ENGLISH for text in texts], dtype=pl.String
+    )
+    votes = pl.DataFrame({"word": _list_terms_of(texts), "language": languages})
+    votes = votes.explode("word").drop_nulls("word").group_by("word", "language").len()
+    best = votes.sort("len", "language", descending=[True, False])
+    rows = best.unique("word", keep="first", maintain_order=True)
+    return {
+        word: stem(word) if language == ENGLISH else stem_in(word, language)
+        for word, language in rows.select("word", "language").iter_rows()
+    }
+
+
+def _list_terms_of(texts: pl.Series) -> pl.Series:
+    """Return the words of each text in order, in lower case."""
     spaced = pl.Series(map(put_spaces, texts), dtype=pl.String)
-    words = spaced.str.to_lowercase().str.extract_all(TERM.pattern)
+    return spaced.str.to_lowercase().str.extract_all(TERM.pattern)
+
+
+def _list_stems(texts: pl.Series, known: Mapping[str, str]) -> pl.Series:
+    """Return the stems of each text's words, in order. A word that is not `known` has its English stem."""
+    words = _list_terms_of(texts)
     forms = words.explode().drop_nulls().unique()
-    stems = pl.Series(map(stem, forms), dtype=pl.String)
+    stems = pl.Series(
+        [known.get(form) or stem(form) for form in forms], dtype=pl.String
+    )
     return words.list.eval(pl.element().replace_strict(forms, stems))
 
 

@@ -213,6 +213,11 @@ def test_a_question_in_english_finds_what_was_said_in_other_languages(
     # Whatever its company.
     assert np.array_equal(encoder.encode(texts)[3], encoder.encode([texts[3]])[0])
     assert encoder.encode(["", "\ud83d", "画" * 100_000]).shape == (3, 512)
+    # It does not know the letters of Hindi, Bengali and Hebrew, and knows those of Korean and Thai.
+    unread = ("कैश दस मिनट रहता है।", "আমরা রসিদ রাখি", "המפתח נמצא במגירה")
+    read = ("청구서를 10년간 보관한다", SAID[2], "The crate 🚀 is here")
+    vectors = encoder.encode([*unread, *read])
+    assert vectors.any(axis=1).tolist() == [False] * 3 + [True] * 3
     settings = Settings(store=tmp_path / "store", encoder="multilingual")
     run_night([LABELLED / "languages_zh.jsonl"], settings).check_complete()
     memory = Memory.open(tmp_path / "store")

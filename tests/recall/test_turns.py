@@ -1,5 +1,7 @@
 """A person's message and its answer are one hit: whose words the query asks for decides what it is."""
 
+from pathlib import Path
+
 import pytest
 
 from slowwave import Memory
@@ -90,3 +92,50 @@ def test_a_reply_that_begins_with_an_objection_stands_beside_what_it_answers(
     reply: str, leans: bool
 ) -> None:
     assert leans_on_answer(reply) == leans
+
+
+NOTED = [
+    ("user", "Die Rechnungen heben wir sieben Jahre auf."),
+    ("assistant", "Verstanden."),
+    ("user", "发票存放在三楼的蓝色柜子里。可以帮我改一下错字吗？"),
+    ("assistant", "好的。"),
+    ("user", "Wer betreut die neue Kollegin?"),
+    ("assistant", "Ana Weiss."),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        # what an assistant said is asked for, and it said nothing
+        ("What did you tell me about Rechnungen?", NOTED[0][1]),
+        ("What did you advise on 蓝色柜子?", NOTED[2][1]),
+        # a short reply to a message that only asks is the answer
+        ("What did you say, wer betreut die Kollegin?", NOTED[5][1]),
+    ],
+)
+def test_an_acknowledgement_stands_behind_what_it_acknowledges(
+    tmp_path_factory: pytest.TempPathFactory, query: str, first: str
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "noted"
+    if not folder.exists():
+        path = session(folder, "noted", 3, NOTED)
+        run_night([path], Settings(store=folder / "store", encoder="hash-384"))
+    memory = Memory.open(folder / "store", encoder=HashEncoder())
+    assert memory.recall(query, 3, "message", everything=True)[0].text == first
+
+
+def test_the_likeliest_line_is_cut_to_clauses_before_a_lesser_one_is_told(
+    tmp_path: Path,
+) -> None:
+    rent = (
+        "The landlord agreed to lower the rent of the shop by the river from 6,200 to 5,900 a month, with the deposit "
+        "as it was before, and the lease of the shop runs until the end of March of the year after next."
+    )
+    said = [("user", rent), ("user", "The shop is blue.")]
+    path = session(tmp_path, "shop", 3, said)
+    run_night([path], Settings(store=tmp_path / "store", encoder="hash-384"))
+    memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
+    text = memory.context("What is the rent of the shop a month?", 45).text
+    assert "deposit as it was before, …" in text  # not the third clause
+    assert "year after next" not in text

@@ -122,3 +122,21 @@ def test_days_are_those_of_the_machines_zone(monkeypatch: pytest.MonkeyPatch) ->
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("Pasado mañana viene el técnico.", "20 Nov 2026"),
+        ("Dopodomani arriva il pacco.", "20 Nov 2026"),
+        ("모레 배포합니다.", "20 Nov 2026"),
+        # no stop word, so of no known language
+        ("übermorgen: Abgabe", "20 Nov 2026"),
+        ("anteontem choveu", "16 Nov 2026"),
+        ("L’altro ieri pioveva", "16 Nov 2026"),  # a curly apostrophe
+        ("hace dos semanas lo decidimos", "about 4 Nov 2026"),
+    ],
+)
+def test_days_that_are_told_in_other_languages(text: str, day: str) -> None:
+    said_at = datetime(2026, 11, 18, tzinfo=UTC)
+    assert f"({day})" in add_days(text, said_at)

@@ -94,6 +94,14 @@ def hide_url(setting: str) -> str:
     return compute_encoder_name(setting) if setting.startswith(SERVER) else setting
 
 
+def describe_vectors(setting: str) -> str:
+    """Return what identifies the vectors of an encoder in step keys, from the setting `encoder`.
+
+    It changes if an encoder that ships returns other vectors than before.
+    """
+    return f"{setting} 2" if setting == MULTILINGUAL else hide_url(setting)
+
+
 def compute_encoder_name(setting: str) -> str:
     """Return the encoder's name in ids, from the setting `encoder`: without folder, organisation or URL."""
     return (

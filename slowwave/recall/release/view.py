@@ -69,12 +69,13 @@ from slowwave.schemas.vocabulary import (
 from slowwave.store.logs import Added, Review, read
 from slowwave.store.notes import NOTES, OWN_SESSIONS, PREFIX
 from slowwave.store.releases import Release, Snapshot
+from slowwave.text.idle_words import MemoryWords, count_idle_words
 from slowwave.text.languages import ENGLISH, fold_word, stem_in
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
 from slowwave.text.times.days import format_day, localise
 from slowwave.text.times.relative_days import add_days
-from slowwave.text.words import JOINED, TERM, find_text_language, singular_words
+from slowwave.text.words import JOINED, TERM, singular_words
 
 Floats = npt.NDArray[np.float64]
 
@@ -351,8 +352,8 @@ REST = 3
 """Least letters of the part of a compound that is looked up, and of the rest of it."""
 LONGEST = 80
 """Most letters of a word whose parts are looked up: "Rindfleischetikettierung…" has 63."""
-LANGUAGE_ROWS = 100
-"""Passages that tell the language of a memory."""
+LANGUAGE_ROWS = 400
+"""Passages that tell the languages of a memory, and which of their words carry nothing."""
 ALIKE = 0.88
 """Similarity of two spellings of a word, at least ("Muhhamed" and "Muhammad": .883)."""
 CHECK_COLUMNS = (
@@ -588,10 +589,11 @@ class View(Tables):
         """Return True if the multilingual encoder compares a query in a language with the memory, and one of them is
         not in English.
         """
-        if self.release.encoder != MULTILINGUAL:
-            return False
-        languages = {language, self.language}
-        return not languages <= {ENGLISH, None}
+        return self.release.encoder == MULTILINGUAL and self.is_other(language)
+
+    def is_other(self, language: str | None) -> bool:
+        """Return True if the language of a query, or of the memory, is another one than English."""
+        return not {language, self.language} <= {ENGLISH, None}
 
     def compute_relevances(
         self,
@@ -606,9 +608,14 @@ class View(Tables):
             needed = OTHER_DEVIATIONS
         return scale.compute_relevances(cosines, words, needed)
 
-    @shared_property
+    @property
     def language(self) -> str | None:
         """The language of most passages that have one, by LANGUAGE_ROWS of them; None if none has most."""
+        return self.memory_words.main
+
+    @shared_property
+    def memory_words(self) -> MemoryWords:
+        """The languages of LANGUAGE_ROWS passages, and the words of each that carry nothing."""
         count = self.count(PASSAGES)
         spread = np.linspace(
             0,
@@ -618,9 +625,7 @@ class View(Tables):
         )
         places = np.unique(spread)
         texts = self.take(PASSAGES, places[:count], ["text"])["text"].to_pylist()
-        known = Counter(filter(None, map(find_text_language, texts)))
-        best = max(known, key=known.__getitem__, default="")
-        return best if 2 * known[best] > known.total() else None
+        return count_idle_words(texts)
 
     def find_compounds(self, word: str, language: str | None) -> list[str]:
         """Return words that were said and that have a lower-case word as their first or last part ("Sommerreifen" of

@@ -33,7 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.hits import CodeCheck, Kind, Successor
-from slowwave.recall.query import Ints, Mask, Query, QueryPlan
+from slowwave.recall.query import Ints, Mask, Query, QueryPlan, only_asks, says_little
 from slowwave.recall.release.tables import PassageIndex
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import (
@@ -90,6 +90,8 @@ DATED = 2.0
 """Weight of a date against an equally rare word."""
 LONG = 40
 """Words from which a longer passage is no better: a short one is mostly phatic, a long one is not more to the point."""
+BEHIND = 1e-6
+"""How much less an acknowledgement is worth than what it acknowledges."""
 ALONE_FADE = 0.5
 """What is left of a word one passage further on, for a query in another language than English, in a session in which
 nobody else speaks."""
@@ -579,20 +581,74 @@ def retrieve_messages(
                 rows.to_pylist(), positions, signals["own"], strict=True
             )
         ],
-        weigh_signals(
-            signals,
-            compute_message_weights(
-                by_assistant,
-                evidence.layout.is_alone[positions] & plan.query.is_foreign,
-                view.compares_other(plan.query.language),
-            ),
-        ),
+        weigh_messages(view, plan.query, positions, rows["text"], signals),
         covered=np.zeros(len(positions))
         if evidence.share is None
         else evidence.share[positions],
         cosine=None if evidence.near.vector is None else cosine,
         nearest=nearest,
     )
+
+
+def weigh_messages(
+    view: View,
+    query: Query,
+    positions: Ints,
+    texts: pa.ChunkedArray,
+    signals: Mapping[str, Scores],
+) -> dict[str, Scores]:
+    """Return each signal's share of each passage's score, and in another language than English what takes
+    acknowledgements down.
+    """
+    layout = view.passages
+    weights = compute_message_weights(
+        layout.mask_role(positions, Role.ASSISTANT),
+        layout.is_alone[positions] & query.is_foreign,
+        view.compares_other(query.language),
+    )
+    contributions = weigh_signals(signals, weights)
+    if view.is_other(query.language):
+        scores: Scores = np.sum(list(contributions.values()), axis=0)
+        contributions["acknowledges"] = lower_acknowledgements(
+            view, query, positions, texts.to_pylist(), scores
+        )
+    return contributions
+
+
+def lower_acknowledgements(
+    view: View,
+    query: Query,
+    positions: Ints,
+    texts: Sequence[str],
+    scores: Scores,
+) -> Scores:
+    """Return what to add to the scores of passages so that none that only acknowledges stands above what it
+    acknowledges: 0 or less.
+
+    It says little, and the passage before it in its session does not only ask. It hears the words of that passage, and
+    its vector tells nothing. An assistant's stands last if that passage is no candidate.
+    """
+    layout = view.passages
+    added = np.zeros(len(positions))
+    place = {int(at): row for row, at in enumerate(positions)}
+    short = [
+        row
+        for row, at in enumerate(positions)
+        if at > 0
+        and layout.session[at] == layout.session[at - 1]
+        and layout.message[at] != layout.message[at - 1]
+        and says_little(texts[row], query)
+    ]
+    before = positions[short] - 1
+    said = view.take(PASSAGES, layout.offsets[before], ["text"])["text"].to_pylist()
+    by_assistant = layout.mask_role(positions, Role.ASSISTANT)
+    for row, at, text in zip(short, before.tolist(), said, strict=True):
+        if only_asks(text) or not (at in place or by_assistant[row]):
+            continue
+        known = place.get(at)
+        bound = scores.min() if known is None else scores[known] + added[known]
+        added[row] = min(0.0, bound - scores[row] - BEHIND)
+    return added
 
 
 def compute_message_weights(

@@ -41,6 +41,8 @@ RELATIVE = {
     *(f"{which} {unit}" for which in WHICH for unit in UNITS),
 }
 """Names of times without a number."""
+FAR_DAYS = ("day before yesterday", "day after tomorrow")
+"""Days whose names mean nothing else in any language in Latin letters, as "morgen" and "hier" do."""
 NUMBERED = re.compile(
     r"(?:(?P<year>(?:19|20)\d\d)\s?[年년]\s?)?(?<!\d)(?P<month>1[0-2]|0?[1-9])\s?[月월]\s?"
     r"(?:(?P<day>[12]\d|3[01]|0?[1-9])\s?[日号號일])?"
@@ -121,12 +123,15 @@ def find_foreign_times(text: str) -> list[TimeName]:
 
 def _find_times(text: str) -> Iterator[TimeName]:
     language = find_text_language(text)
-    lowered = text.lower()
+    lowered = text.lower().replace("’", "'")
     if len(text) <= SHORT and _get_marks().search(lowered):
         for other in LATIN:
             yield from _find_directed(lowered, other)
     if len(text) <= SHORT and _may_be_latin(lowered, language):
         yield from _find_months_of_others(lowered)
+        yield from _find_far_days(lowered)
+        if language is None:
+            yield from _find_counted_of_others(lowered)
     if language in (None, ENGLISH) or language not in LISTS:
         return
     if JOINED.search(text):
@@ -158,6 +163,22 @@ def _find_months_of_others(lowered: str) -> Iterator[TimeName]:
             if match["day"] or match["year"]:
                 month = expressions.months[match["month"]]
                 yield _name_date(match, month)
+
+
+def _find_far_days(lowered: str) -> Iterator[TimeName]:
+    """Yield the names of FAR_DAYS in any language in Latin letters: they are no other words."""
+    for match in _get_far_days().finditer(lowered):
+        names = (
+            _get_expressions(language).relative.get(match[0]) for language in LATIN
+        )
+        english = next(name for name in names if name in FAR_DAYS)
+        yield TimeName(english, match[0], match.start())
+
+
+def _find_counted_of_others(lowered: str) -> Iterator[TimeName]:
+    """Yield times with a number in any language in Latin letters: "hace dos semanas" has no stop word of Spanish."""
+    for language in LATIN:
+        yield from _find_counted(lowered, _get_expressions(language))
 
 
 def _find_of_others(lowered: str, language: str) -> Iterator[TimeName]:
@@ -194,15 +215,20 @@ def _find_relative(lowered: str, expressions: TimeExpressions) -> Iterator[TimeN
     """Yield the times that are told by their distance from when they were said."""
     for match in expressions.phrases.finditer(lowered):
         yield TimeName(expressions.relative[match[0]], match[0], match.start())
+    yield from _find_counted(lowered, expressions)
+    for pattern, english in expressions.weekdays:
+        for match in pattern.finditer(lowered):
+            yield TimeName(english, match[0], match.start())
+
+
+def _find_counted(lowered: str, expressions: TimeExpressions) -> Iterator[TimeName]:
+    """Yield the times that are a number of days, weeks, months or years ago or from now."""
     for pattern, english in expressions.counted:
         for match in pattern.finditer(lowered):
             number = expressions.numbers.get(match["n"], match["n"])
             if number.isascii() and number.isdecimal():
                 words = english.replace("#", number)
                 yield TimeName(words, match[0], match.start())
-    for pattern, english in expressions.weekdays:
-        for match in pattern.finditer(lowered):
-            yield TimeName(english, match[0], match.start())
 
 
 def _find_directed(lowered: str, language: str) -> Iterator[TimeName]:
@@ -306,6 +332,18 @@ def _get_directions(language: str) -> Directions:
             rf"(?<!\w)(?:(?P<after>{name})\s+{after}|{one}\s+(?P<before>{name}))(?!\w)"
         )
     return Directions(named, patterns)
+
+
+@cache
+def _get_far_days() -> re.Pattern[str]:
+    """Return a pattern of the names of FAR_DAYS in all languages in Latin letters."""
+    forms = {
+        form
+        for language in LATIN
+        for name in FAR_DAYS
+        for form in LISTS[language].get(name, ())
+    }
+    return _bound(f"(?:{_join(forms)})")
 
 
 @cache
