@@ -16,6 +16,7 @@ from typing import NamedTuple
 from rapidfuzz import fuzz, process
 
 from slowwave.schemas.vocabulary import CheckKind, CheckResult
+from slowwave.tasks.checks.branches import HEADS, Seen, judge_branches
 from slowwave.tasks.checks.checkout import BIG_FILE, Commit, Entry, Git, decode
 from slowwave.tasks.checks.manifests import (
     READERS,
@@ -99,6 +100,7 @@ def judge_references(
     git: Git,
     said: Mapping[Reference, float],
     exclude: Collection[str] = (),
+    earlier: Mapping[str, Commit] | None = None,
 ) -> dict[Reference, Verdict]:
     """Return the verdicts of references; none of what the code never had, or what the deadline left open.
 
@@ -106,6 +108,7 @@ def judge_references(
         git: over the checkout.
         said: the references, each with the seconds since 1970 when it was first named.
         exclude: globs of files that programs write.
+        earlier: branches that were found before, each with HEAD and the time of then.
     """
     questions = Questions(set(said))
     entries = git.list_tree()
@@ -113,14 +116,15 @@ def judge_references(
     manifests = _read_manifests(git, entries)
     facts = collect_facts(manifests)
     pinned = _compare_facts(questions, facts, manifests)
+    gone = _find_branches(questions, git, said, earlier or {})
     code = [entry for entry in entries if _is_code(entry, exclude)]
     asked = questions.of(CheckKind.NAME, CheckKind.SETTING, CheckKind.PORT)
-    _scan_code(
-        questions, git, code, entries, [one for one in asked if not one.is_guess]
-    )
+    certain = [one for one in asked if not one.is_guess]
+    _scan_code(questions, git, code, entries, [*certain, *gone])
     if not git.deadline.left:  # what was not found may be there
         return questions.verdicts
     since = min((said[one] for one in questions.open), default=0.0)
+    _mark_gone_branches(questions, gone)
     _find_deleted(questions, git, since)
     _follow_facts(questions, git, pinned, facts, since)
     removed = _find_removed(questions, git, since)
@@ -130,6 +134,61 @@ def judge_references(
     if git.deadline.left:
         questions.verdicts = removed | questions.verdicts
     return questions.verdicts
+
+
+def _find_branches(
+    questions: Questions,
+    git: Git,
+    said: Mapping[Reference, float],
+    earlier: Mapping[str, Commit],
+) -> dict[Reference, Verdict]:
+    """Answer the branches that there are; return the verdicts of those that were there once, unless code has the name.
+
+    A path of the tree is meant as a file.
+    """
+    asked = questions.of(CheckKind.BRANCH)
+    if not asked:
+        return {}
+    since = min(said[one] for one in asked)
+    known = judge_branches(git, [one.name for one in asked], since, earlier)
+    files = {one.name for one in questions.verdicts if one.kind is CheckKind.FILE}
+    gone = {}
+    for one in asked:
+        questions.open.discard(one)
+        match known.get(one.name):
+            case str() as reference:
+                questions.answer(one, Verdict(CheckResult.FOUND, reference))
+            case Seen() as seen if one.name not in files:
+                gone[one] = Verdict(
+                    CheckResult.GONE,
+                    HEADS + one.name,
+                    since=seen.last,
+                    instead=seen.renamed,
+                )
+    return gone
+
+
+def _mark_gone_branches(
+    questions: Questions,
+    gone: Mapping[Reference, Verdict],
+) -> None:
+    """Answer the branches that are gone; of a word without a slash only if the code does not have it in any spelling.
+
+    A branch is often called as what was made on it.
+    """
+    for one, verdict in gone.items():
+        parts = [set(_list_spellings(part)) for part in SPLIT.split(one.name) if part]
+        if "/" in one.name or not all(part & questions.there for part in parts):
+            questions.answer(one, verdict)
+
+
+def _list_spellings(word: str) -> list[str]:
+    """Return a word as code may have it: of `retry-queue` also retry_queue, retryQueue, RetryQueue, RETRY_QUEUE."""
+    parts = [part for part in re.split("[-_+]", word) if part]
+    titles = [part[:1].upper() + part[1:] for part in parts]
+    camel = "".join([*parts[:1], *titles[1:]])
+    plain = ["_".join(parts), "".join(parts), camel, "".join(titles)]
+    return [*plain, plain[0].lower(), plain[0].upper()]
 
 
 def _is_code(entry: Entry, exclude: Collection[str]) -> bool:
@@ -289,9 +348,14 @@ def _scan_code(
 ) -> None:
     """Answer the names, settings and ports that some file of code has. Files' own names are names in code too."""
     names = [one for one in waiting if one.kind is CheckKind.NAME]
+    branches = [one for one in waiting if one.kind is CheckKind.BRANCH]
     scan = _Scan(questions, _find_stems(entries))
-    scan.expect_words({word for one in names for word in _split_name(one.name)})
-    scan.expect_lines([one for one in waiting if one.kind is not CheckKind.NAME])
+    words = {word for one in names for word in _split_name(one.name)}
+    for one in branches:
+        for part in SPLIT.split(one.name):
+            words.update(_list_spellings(part))
+    scan.expect_words(words)
+    scan.expect_lines([one for one in waiting if one not in {*names, *branches}])
     blobs = git.read_blobs(entry.blob for entry in code)
     for entry, content in zip(code, blobs, strict=False):
         if not scan.words and not scan.lines:
