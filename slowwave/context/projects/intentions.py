@@ -53,6 +53,8 @@ BEFORE = re.compile(r"([^\W\d_][\w-]*)[\"'\s:=<>~^@]{1,6}v?$")
 DECIMAL = re.compile(r"[=:,(\[<>+*/-]\s*$")
 """What stands before a number in code that is no version, if the number has one point and no quotation marks."""
 PART = re.compile(r"[^\n,;]+")
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+"""Where a name in code has another word: NotificationShim."""
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s|\n")
 """What divides the sentences of a prompt."""
 LONGEST = 300
@@ -180,24 +182,20 @@ class Intention(Shown):
 
     def _is_told_in(self, sentence: str) -> bool:
         """Return True if a sentence has a word of it that tells something, from another part than that which the
-        sentence names most; of a topic that is one part most of its words.
+        sentence names most; or most words of that part, unless it is one of several that tell a topic.
         """
-        said = set(map(stem, split_words(sentence)))
-        waits = {stem(name) for name, _ in self.versions}
-        waits.update(map(stem, self.names))
-        parts = [extract_content_words(part) for part in PART.findall(self.text)]
-        parts.sort(key=lambda part: _weigh_stems(part, said))
-        others = parts[:-1] or parts
-        words = {
-            word
-            for part in others
-            for word in part
-            if weigh_word(word) >= LEAST and word.isalpha() and stem(word) not in waits
-        }
-        shared = _weigh_stems(words, said)
-        if self.topic and len(parts) == 1:
-            return 2 * shared > sum(map(weigh_word, words))
-        return shared >= LEAST
+        said = set(map(stem, split_words(_split_humps(sentence))))
+        waits = [*self.names, *(name for name, _ in self.versions if name)]
+        pattern = "|".join(map(re.escape, waits)) or "(?!)"
+        named = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
+        parts = PART.findall(self.text) or [""]
+        parts.sort(key=lambda part: _weigh_stems(extract_content_words(part), said))
+        *others, last = [_list_telling(named.sub(" ", part)) for part in parts]
+        if not (self.topic and others):
+            if 2 * _weigh_stems(last, said) > sum(map(weigh_word, last)):
+                return True
+            others = others or [last] * (not self.topic)
+        return _weigh_stems({word for part in others for word in part}, said) >= LEAST
 
     def _is_named_in(self, text: str) -> bool:
         """Return True if a text names what it waits for: of a topic a sentence that has enough of it."""
@@ -258,6 +256,17 @@ class Intention(Shown):
         stems = {stem(name.lstrip(".").partition(".")[0]) for name in names}
         words = (*self.names, *self.topic)
         return any(_weigh_stems([word], stems) >= self.least for word in words)
+
+
+def _split_humps(text: str) -> str:
+    """Return a text whose names in code are words: of NotificationShim two."""
+    return HUMP.sub(" ", text)
+
+
+def _list_telling(part: str) -> list[str]:
+    """Return the words of a part that tell something."""
+    words = extract_content_words(_split_humps(part))
+    return [word for word in words if weigh_word(word) >= LEAST and word.isalpha()]
 
 
 def _weigh_shared(words: Iterable[str], others: Iterable[str]) -> float:
