@@ -1,14 +1,16 @@
 """Add slowwave's hooks and MCP server to the settings files of an agent's client, and remove them.
 
-The files, by each client's documentation (Claude Code, Codex CLI, Cursor; 2026):
+The files, by each client's documentation (Claude Code, Codex CLI, Cursor, Qwen Code; 2026):
 
 | client | hooks | MCP server | Where the settings lie |
 |---|---|---|---|
 | Claude Code | `settings.json` | `~/.claude.json`, a project's `.mcp.json` | `~/.claude`, or `CLAUDE_CONFIG_DIR` |
 | Codex | `hooks.json` | `config.toml` | `~/.codex`, or `CODEX_HOME` |
 | Cursor | `hooks.json` | `mcp.json` | `~/.cursor` |
+| Qwen Code | `settings.json` | `settings.json` | `~/.qwen`, or `QWEN_HOME` |
 
-Cursor takes context only at a session's start, and Gemini CLI after a tool call but not before. A JSON file is parsed,
+Cursor takes context only at a session's start, and Gemini CLI after a tool call but not before. So does Qwen Code,
+which reads the context of a hook of `PreToolUse`, and drops it. A JSON file is parsed,
 changed and written as JSON, and its earlier bytes are kept beside it (`.bak`). TOML gets a block between marks. Removal
 restores the earlier bytes if the file was not changed since; else it removes only our entries.
 """
@@ -45,6 +47,7 @@ SECONDS_BEFORE_TOOL = 5
 """Timeout of a hook before a tool call."""
 WRITING = "Bash|Edit|MultiEdit|Write|NotebookEdit|apply_patch"
 """Tools whose calls may repeat a failed attempt. Tools that only read get no hook."""
+WRITING_IN_QWEN = "run_shell_command|edit|write_file|notebook_edit"
 FRESH = "startup|clear|compact"
 """The kinds of a session's start that have no briefing yet."""
 Json = dict[str, Any]
@@ -58,6 +61,7 @@ class Client(StrEnum):
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
     CURSOR = "cursor"
+    QWEN_CODE = "qwen-code"
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,8 @@ def list_client_files(
         return _list_claude_files(folder, command, more)
     if client is Client.CODEX:
         return _list_codex_files(folder, command, more)
+    if client is Client.QWEN_CODE:
+        return _list_qwen_files(folder, command, more)
     return _list_cursor_files(folder, command, more)
 
 
@@ -233,6 +239,21 @@ def _list_cursor_files(
         ClientFile(cursor / "hooks.json", hooks),
         ClientFile(cursor / "mcp.json", servers),
     ]
+
+
+def _list_qwen_files(
+    folder: Path | None, command: Sequence[str], more: Sequence[str]
+) -> list[ClientFile]:
+    """Return the file of Qwen Code's settings with the entries that it gets."""
+    own = Path(os.environ.get("QWEN_HOME") or Path.home() / ".qwen")
+    settings = (folder / ".qwen" if folder else own) / "settings.json"
+    hooks = _make_hooks("Stop", command, more)["hooks"]
+    (at_tool,) = hooks.pop("PreToolUse")
+    # a failed edit has an event of its own
+    for event in ("PostToolUse", "PostToolUseFailure"):
+        hooks[event] = [{**at_tool, "matcher": WRITING_IN_QWEN}]
+    servers = {SERVER: _make_server(command, more)}
+    return [ClientFile(settings, {"hooks": hooks, "mcpServers": servers})]
 
 
 def _make_server(command: Sequence[str], more: Sequence[str]) -> Json:
