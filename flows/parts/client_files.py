@@ -77,7 +77,10 @@ class ClientFile:
         """The file that keeps the earlier bytes."""
         return self.path.with_name(self.path.name + KEPT)
 
-    def add_entries(self, text: str) -> str:
+    def add_entries(
+        self,
+        text: str,
+    ) -> str:
         """Return the file's text with our entries. Earlier entries of ours are replaced.
 
         Raises:
@@ -114,7 +117,10 @@ class ClientFile:
                 raise self._refuse(f"{name}.{key} is no list")
             stored[key] = [*there, *more]
 
-    def _add_toml(self, text: str) -> str:
+    def _add_toml(
+        self,
+        text: str,
+    ) -> str:
         """Return the text of a TOML file with a table of our server between marks."""
         lines = [f"[mcp_servers.{SERVER}]"]
         for key, value in self.entries[SERVER].items():
@@ -131,7 +137,11 @@ class ClientFile:
             raise self._refuse(str(wrong)) from None
         return added
 
-    def remove_entries(self, text: str, before: str | None) -> str | None:
+    def remove_entries(
+        self,
+        text: str,
+        before: str | None,
+    ) -> str | None:
         """Return the file's text without our entries; None if the file should be deleted.
 
         If only our entries differ from the earlier text, that text is returned as it was.
@@ -152,7 +162,10 @@ class ClientFile:
             return before
         return _dump(data) if data.keys() - CURSORS.keys() else None
 
-    def _parse(self, text: str) -> Json:
+    def _parse(
+        self,
+        text: str,
+    ) -> Json:
         try:
             text.encode()  # bytes that are not UTF-8 were read as surrogates, which can't be encoded
             data = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
@@ -164,7 +177,10 @@ class ClientFile:
             raise self._refuse("it holds no object")
         return data
 
-    def _refuse(self, why: str) -> UsageError:
+    def _refuse(
+        self,
+        why: str,
+    ) -> UsageError:
         entries = json.dumps(self.entries, ensure_ascii=False)
         return UsageError(
             f"{self.path} is left as it is: {why}; what it would get: {entries}"
@@ -195,7 +211,9 @@ def list_client_files(
 
 
 def _list_claude_files(
-    folder: Path | None, command: Sequence[str], more: Sequence[str]
+    folder: Path | None,
+    command: Sequence[str],
+    more: Sequence[str],
 ) -> list[ClientFile]:
     """Return the files of Claude Code's settings with the entries that they get."""
     home = Path.home()
@@ -212,7 +230,9 @@ def _list_claude_files(
 
 
 def _list_codex_files(
-    folder: Path | None, command: Sequence[str], more: Sequence[str]
+    folder: Path | None,
+    command: Sequence[str],
+    more: Sequence[str],
 ) -> list[ClientFile]:
     """Return the files of Codex's settings with the entries that they get."""
     own = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
@@ -225,7 +245,9 @@ def _list_codex_files(
 
 
 def _list_cursor_files(
-    folder: Path | None, command: Sequence[str], more: Sequence[str]
+    folder: Path | None,
+    command: Sequence[str],
+    more: Sequence[str],
 ) -> list[ClientFile]:
     """Return the files of Cursor's settings with the entries that they get."""
     cursor = (folder or Path.home()) / ".cursor"
@@ -242,7 +264,9 @@ def _list_cursor_files(
 
 
 def _list_qwen_files(
-    folder: Path | None, command: Sequence[str], more: Sequence[str]
+    folder: Path | None,
+    command: Sequence[str],
+    more: Sequence[str],
 ) -> list[ClientFile]:
     """Return the file of Qwen Code's settings with the entries that it gets."""
     own = Path(os.environ.get("QWEN_HOME") or Path.home() / ".qwen")
@@ -256,15 +280,25 @@ def _list_qwen_files(
     return [ClientFile(settings, {"hooks": hooks, "mcpServers": servers})]
 
 
-def _make_server(command: Sequence[str], more: Sequence[str]) -> Json:
+def _make_server(
+    command: Sequence[str],
+    more: Sequence[str],
+) -> Json:
     """Return the entry of the MCP server."""
     return {"command": command[0], "args": [*command[1:], "mcp", *more]}
 
 
-def _make_hooks(end: str, command: Sequence[str], more: Sequence[str]) -> Json:
+def _make_hooks(
+    end: str,
+    command: Sequence[str],
+    more: Sequence[str],
+) -> Json:
     """Return hooks for the start of a session, each prompt, tool calls that change something, and the event `end`."""
 
-    def make(event: str, seconds: int = SECONDS) -> Json:
+    def make(
+        event: str,
+        seconds: int = SECONDS,
+    ) -> Json:
         hook = {
             "type": "command",
             "command": _join([*command, "hook", event, *more]),

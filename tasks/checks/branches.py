@@ -74,7 +74,10 @@ class Branches:
     known_at: float = float("inf")
     """Seconds since 1970 when all branches of the remotes were last asked for."""
 
-    def find(self, name: str) -> str:
+    def find(
+        self,
+        name: str,
+    ) -> str:
         """Return the reference of a branch; empty if there is none."""
         if name in self.local:
             return HEADS + name
@@ -85,7 +88,11 @@ class Branches:
                 return f"{REMOTES}{remote}/{name}"
         return ""
 
-    def note(self, name: str, seen: Seen) -> None:
+    def note(
+        self,
+        name: str,
+        seen: Seen,
+    ) -> None:
         """Note that a branch was there, if nothing later is known of it."""
         known = self.once.get(name)
         if known is None or known.last.at < seen.last.at:
@@ -135,7 +142,10 @@ def add_merged(
             branches.note(name, Seen(commit))
 
 
-def _list_merged(subject: str, remotes: Mapping[str, str]) -> Iterator[str]:
+def _list_merged(
+    subject: str,
+    remotes: Mapping[str, str],
+) -> Iterator[str]:
     """Yield the names of branches in a merge's subject, but for those of other repositories."""
     match = MERGED.match(subject)
     if match is None:
@@ -154,7 +164,10 @@ def _list_merged(subject: str, remotes: Mapping[str, str]) -> Iterator[str]:
                 yield name
 
 
-def _read_names(checkout: Checkout, branches: Branches) -> None:
+def _read_names(
+    checkout: Checkout,
+    branches: Branches,
+) -> None:
     """Read the names of the branches that there are."""
     common = checkout.common
     for name in _walk(common / HEADS, branches):
@@ -174,7 +187,10 @@ def _read_names(checkout: Checkout, branches: Branches) -> None:
         branches.is_whole = False
 
 
-def _walk(folder: Path, branches: Branches) -> Iterator[str]:
+def _walk(
+    folder: Path,
+    branches: Branches,
+) -> Iterator[str]:
     """Yield the files below a folder by their path in it. No file is opened and no link followed."""
     waiting = [folder] if os.path.lexists(folder) else []
     seen = 0
@@ -210,7 +226,10 @@ def _is_inside(path: Path) -> bool:
     return os.path.realpath(path) == str(path.absolute())
 
 
-def _list_logs(checkout: Checkout, branches: Branches) -> Iterator[Path]:
+def _list_logs(
+    checkout: Checkout,
+    branches: Branches,
+) -> Iterator[Path]:
     """Yield the logs of HEAD, those of other work trees too."""
     yield checkout.common / "logs" / "HEAD"
     trees = checkout.common / "worktrees"

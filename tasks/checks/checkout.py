@@ -109,7 +109,11 @@ class Checkout:
         return self.common / "objects"
 
 
-def find_checkout(root: Path, *, with_objects: bool = True) -> Checkout:
+def find_checkout(
+    root: Path,
+    *,
+    with_objects: bool = True,
+) -> Checkout:
     """Return the checkout at a folder that has a `.git`.
 
     Args:
@@ -300,7 +304,10 @@ class Git:
             records = islice(output.read_records(b"\0"), MOST_ENTRIES)
             return [_parse_entry(record) for record in records]
 
-    def read_blobs(self, names: Iterable[str]) -> Iterator[bytes | None]:
+    def read_blobs(
+        self,
+        names: Iterable[str],
+    ) -> Iterator[bytes | None]:
         """Yield the content of objects, each a hash or COMMIT:PATH; None for what is missing or no file."""
         with self._ask("--batch", names) as (count, output):
             for _ in range(count):
@@ -313,7 +320,10 @@ class Git:
                     return
                 yield content[:-1] if kind == b"blob" else None
 
-    def read_sizes(self, names: Iterable[str]) -> Iterator[int | None]:
+    def read_sizes(
+        self,
+        names: Iterable[str],
+    ) -> Iterator[int | None]:
         """Yield the size of objects, named as in `read_blobs`; None for what is missing or no file."""
         with self._ask("--batch-check", names) as (count, output):
             for _ in range(count):
@@ -339,7 +349,10 @@ class Git:
                 if len(words) == 2 and HASH.fullmatch(words[0]) and words[1].isdigit():
                     yield Commit(words[0], int(words[1])), rest
 
-    def list_merges(self, since: float) -> Iterator[tuple[Commit, str]]:
+    def list_merges(
+        self,
+        since: float,
+    ) -> Iterator[tuple[Commit, str]]:
         """Yield the merges in HEAD's history, newest first, each with its subject."""
         command = ["log", "--merges", "--format=%H %ct %s", f"-{MOST_MERGES}"]
         command += [f"--since=@{int(since)}"] if since > 0 else []
@@ -349,7 +362,10 @@ class Git:
                 if HASH.fullmatch(head) and at.isdigit():
                     yield Commit(head, int(at)), "".join(subject)
 
-    def find_renames(self, commit: str) -> dict[str, str]:
+    def find_renames(
+        self,
+        commit: str,
+    ) -> dict[str, str]:
         """Return the files that a commit renamed, old path to new."""
         command = ["diff-tree", "-r", "-M", "-z", "--no-commit-id", "--name-status"]
         command += ["--diff-filter=R", f"{commit}^", commit]
@@ -374,7 +390,11 @@ class Git:
                 yield len(lines), output
 
     @contextmanager
-    def _run(self, *command: str, given: int = DEVNULL) -> Iterator["GitOutput"]:
+    def _run(
+        self,
+        *command: str,
+        given: int = DEVNULL,
+    ) -> Iterator["GitOutput"]:
         """Run git, and yield what it prints; it is ended when the block is."""
         words = [encode(word) for word in ("git", "--no-pager", *command)]
         with subprocess.Popen(
@@ -394,7 +414,10 @@ class Git:
 
 
 @contextmanager
-def open_git(checkout: Checkout, seconds: float) -> Iterator[Git]:
+def open_git(
+    checkout: Checkout,
+    seconds: float,
+) -> Iterator[Git]:
     """Yield git over a checkout, for so many seconds.
 
     Raises:
@@ -473,7 +496,10 @@ class GitOutput:
         del self._buffer[: at + 1]
         return line
 
-    def read_exactly(self, size: int) -> bytes | None:
+    def read_exactly(
+        self,
+        size: int,
+    ) -> bytes | None:
         """Return so many bytes; None if there are fewer."""
         while len(self._buffer) < size:
             if not self._fill():
@@ -482,7 +508,10 @@ class GitOutput:
         del self._buffer[:size]
         return content
 
-    def read_records(self, end: bytes) -> Iterator[bytes]:
+    def read_records(
+        self,
+        end: bytes,
+    ) -> Iterator[bytes]:
         """Yield what stands between marks; of a record that the bound or the deadline cuts nothing."""
         seen = 0
         while True:

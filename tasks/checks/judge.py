@@ -78,11 +78,17 @@ class Questions:
     there: set[str] = field(default_factory=set)
     """Words of names that the code has."""
 
-    def of(self, *kinds: CheckKind) -> list[Reference]:
+    def of(
+        self,
+        *kinds: CheckKind,
+    ) -> list[Reference]:
         """Return the open ones of some kinds, in order."""
         return sorted(one for one in self.open if one.kind in kinds)
 
-    def list_missing(self, reference: Reference) -> list[str]:
+    def list_missing(
+        self,
+        reference: Reference,
+    ) -> list[str]:
         """Return the words of a name that the code does not have."""
         return [word for word in _split_name(reference.name) if word not in self.there]
 
@@ -191,7 +197,10 @@ def _list_spellings(word: str) -> list[str]:
     return [*plain, plain[0].lower(), plain[0].upper()]
 
 
-def _is_code(entry: Entry, exclude: Collection[str]) -> bool:
+def _is_code(
+    entry: Entry,
+    exclude: Collection[str],
+) -> bool:
     """Return True for a file of code or settings that is worth reading."""
     return (
         0 < entry.size <= BIG_FILE
@@ -205,7 +214,10 @@ def _is_prose(path: str) -> bool:
     return path.lower().endswith(PROSE) and not path.endswith(BUILDS)
 
 
-def clean_path(path: str, root: str) -> str:
+def clean_path(
+    path: str,
+    root: str,
+) -> str:
     """Return a path as a tree has it: relative, without `./` and a line's number; empty for one outside."""
     inside = path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else path
     inside = re.sub(r":\d+(?:[:-]\d+)?$", "", inside).strip("\"'`,;")
@@ -246,7 +258,10 @@ def _find_files(
             questions.answer(one, Verdict(CheckResult.FOUND, found[clean]))
 
 
-def _read_manifests(git: Git, entries: Iterable[Entry]) -> dict[str, bytes]:
+def _read_manifests(
+    git: Git,
+    entries: Iterable[Entry],
+) -> dict[str, bytes]:
     """Return the manifests nearest to the root, by path."""
     paths = [
         entry.path
@@ -283,7 +298,10 @@ def _name_fact(reference: Reference) -> tuple[CheckKind, str]:
     return reference.kind, name
 
 
-def _holds(reference: Reference, facts: Facts) -> bool:
+def _holds(
+    reference: Reference,
+    facts: Facts,
+) -> bool:
     """Return True if manifests have a dependency in the version that is named, or a script."""
     versions = facts.get(_name_fact(reference))
     if versions is None:
@@ -307,7 +325,10 @@ def _compare_facts(
     return left
 
 
-def _cite_manifest(name: str, manifests: Mapping[str, bytes]) -> tuple[str, int, str]:
+def _cite_manifest(
+    name: str,
+    manifests: Mapping[str, bytes],
+) -> tuple[str, int, str]:
     """Return path, line and text of the first line of a manifest that has a name."""
     spelt = re.escape(name.lower()).replace(r"\-", "[-_.]")
     # of `react` neither react-dom nor @types/react
@@ -318,7 +339,10 @@ def _cite_manifest(name: str, manifests: Mapping[str, bytes]) -> tuple[str, int,
     return "", 0, ""
 
 
-def _cite(content: bytes, at: int) -> tuple[int, str]:
+def _cite(
+    content: bytes,
+    at: int,
+) -> tuple[int, str]:
     """Return number and text of the line at an offset."""
     start = content.rfind(b"\n", 0, at) + 1
     end = content.find(b"\n", at)
@@ -393,11 +417,17 @@ class _Scan:
     places: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     """By word path, line and text of the first place."""
 
-    def expect_words(self, words: Collection[str]) -> None:
+    def expect_words(
+        self,
+        words: Collection[str],
+    ) -> None:
         """Look for words, but for those that files are called."""
         self.words = {word.encode() for word in words if word not in self.stems}
 
-    def expect_lines(self, references: Iterable[Reference]) -> None:
+    def expect_lines(
+        self,
+        references: Iterable[Reference],
+    ) -> None:
         """Look for settings and ports."""
         for one in references:
             for word in _list_keys(one, ()):
@@ -600,7 +630,10 @@ class _Wanted:
         parts = [some for name in names for some in ({name}, {*name.split("_")} - {""})]
         return [value | {word.encode() for word in some} for some in parts] or [value]
 
-    def may_be_among(self, words: set[bytes]) -> bool:
+    def may_be_among(
+        self,
+        words: set[bytes],
+    ) -> bool:
         """Return False if a text of some words certainly does not have it."""
         return any(one <= words for one in self.spellings)
 
@@ -633,7 +666,10 @@ def _read_removals(
     return verdicts
 
 
-def _build_pattern(one: Reference, missing: Sequence[str]) -> re.Pattern[bytes]:
+def _build_pattern(
+    one: Reference,
+    missing: Sequence[str],
+) -> re.Pattern[bytes]:
     """Return a pattern of a line that has a reference; of a name one of its words that are missing."""
     if one.kind is not CheckKind.NAME:
         return build_line_pattern(one)
@@ -641,7 +677,10 @@ def _build_pattern(one: Reference, missing: Sequence[str]) -> re.Pattern[bytes]:
     return re.compile(rf"(?<![\w$])(?:{spelt})(?![\w$])".encode())
 
 
-def _list_keys(one: Reference, missing: Sequence[str]) -> set[bytes]:
+def _list_keys(
+    one: Reference,
+    missing: Sequence[str],
+) -> set[bytes]:
     """Return words of which a line has one if it has the reference; of a name those that are missing."""
     if one.kind is CheckKind.PORT:
         return {one.value.encode()}

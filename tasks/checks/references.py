@@ -171,7 +171,10 @@ def _find_pins(text: str) -> Iterator[Reference]:
             yield _pin(name, match[1])
 
 
-def _find_branches(text: str, spans: Iterable[str]) -> Iterator[Reference]:
+def _find_branches(
+    text: str,
+    spans: Iterable[str],
+) -> Iterator[Reference]:
     """Yield what may be branches: code spans of one word, and other words with a slash or with parts."""
     words = [span for span in spans if BRANCH.fullmatch(span)]
     for pattern in (BRANCH, PLAIN_BRANCH):
@@ -182,13 +185,18 @@ def _find_branches(text: str, spans: Iterable[str]) -> Iterator[Reference]:
         yield Reference(CheckKind.BRANCH, word.rstrip(".-+#"), is_guess=True)
 
 
-def _pin(name: str, version: str) -> Reference:
+def _pin(
+    name: str,
+    version: str,
+) -> Reference:
     value = re.sub(r"\s|(?<![<>=~!^])[@=]=?(?=v?\d)|(?<![\w.])v(?=\d)", "", version)
     return Reference(CheckKind.DEPENDENCY, name, value, is_guess=True)
 
 
 def _pair_settings(
-    text: str, spans: list[str], found: list[Reference]
+    text: str,
+    spans: list[str],
+    found: list[Reference],
 ) -> Iterator[Reference]:
     """Yield each name with each value of the text, since it may be a setting's; and numbers that may be ports."""
     numbers = [*NUMBER.findall(text), *LITERAL.findall(text)]

@@ -63,13 +63,26 @@ def check_claims(job: Job) -> StepReport:
         report.rows_out = _replace(store, rows, left_alone)
         report.counts.update(rows["result"].to_pylist())
         # mark last
-        gone = done.keys() - units.keys()
-        store.delete_ids(MARKS, [compute_content_id(STEP, unit) for unit in gone])
-        mark_done(store, STEP, [(unit, mark, None) for unit, mark in units.items()])
+        _mark(store, units, done)
     return report
 
 
-def _compute_unit_key(root: str, texts: Sequence[Text], key: str) -> str:
+def _mark(
+    store: Store,
+    units: Mapping[str, str],
+    done: Mapping[str, str],
+) -> None:
+    """Note with what each checkout was compared; of one that nothing is said of any more nothing."""
+    gone = done.keys() - units.keys()
+    store.delete_ids(MARKS, [compute_content_id(STEP, unit) for unit in gone])
+    mark_done(store, STEP, [(unit, mark, None) for unit, mark in units.items()])
+
+
+def _compute_unit_key(
+    root: str,
+    texts: Sequence[Text],
+    key: str,
+) -> str:
     """Return a hash of what is said of a checkout, its HEAD and branches; empty for one that may not be read."""
     try:
         return compute_content_id(key, read_state(Path(root)), *map(repr, texts))
@@ -84,7 +97,8 @@ def _read_done(store: Store) -> dict[str, str]:
 
 
 def _read_branches_seen(
-    store: Store, roots: Mapping[str, str]
+    store: Store,
+    roots: Mapping[str, str],
 ) -> dict[str, dict[str, Commit]]:
     """Return by checkout the branches that an earlier check found, or knew, each with when that was."""
     seen: dict[str, dict[str, Commit]] = defaultdict(dict)
@@ -102,7 +116,11 @@ def _read_branches_seen(
     return seen
 
 
-def _replace(store: Store, rows: pa.Table, left_alone: Collection[str]) -> int:
+def _replace(
+    store: Store,
+    rows: pa.Table,
+    left_alone: Collection[str],
+) -> int:
     """Write rows, and delete all others but those of texts that were left alone; return the number written."""
     written = store.merge_changed(CHECKS, rows)
     kept = set(rows[CHECKS.key].to_pylist())
@@ -171,7 +189,10 @@ def _find_roots(store: Store) -> dict[str, str]:
     return roots
 
 
-def _note_checkouts(store: Store, roots: Mapping[str, str]) -> None:
+def _note_checkouts(
+    store: Store,
+    roots: Mapping[str, str],
+) -> None:
     """Note the checkouts, if there are others than before."""
     path = store.dir / CHECKOUTS
     content = json.dumps(sorted(set(roots.values())))
@@ -181,7 +202,9 @@ def _note_checkouts(store: Store, roots: Mapping[str, str]) -> None:
 
 
 def _read_texts(
-    store: Store, roots: Mapping[str, str], gone: Collection[str]
+    store: Store,
+    roots: Mapping[str, str],
+    gone: Collection[str],
 ) -> dict[str, list[Text]]:
     """Return the active claims and the passages about each checkout, in order of their ids; without those of the
     messages that are gone.

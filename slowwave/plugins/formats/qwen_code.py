@@ -39,7 +39,10 @@ def sniff(head: Head) -> bool:
     )
 
 
-def read(path: Path, limits: Limits) -> Iterator[Record]:
+def read(
+    path: Path,
+    limits: Limits,
+) -> Iterator[Record]:
     """Yield records of one transcript, in the order of the file."""
     transcript = ClaudeTranscript(path, NAME)
     yield from read_each(
@@ -73,7 +76,10 @@ def _adapt(record: Fields) -> Fields:
     return {**adapted, "isMeta": True} if kind == "user" and is_program else adapted
 
 
-def _drop_hook(message: Fields, payload: Fields) -> Fields:
+def _drop_hook(
+    message: Fields,
+    payload: Fields,
+) -> Fields:
     """Return a message without the last part if a hook added it: then the record names the hook's text too."""
     parts = message["parts"]
     if not isinstance(parts, list) or not isinstance(payload.get("hookContext"), str):
