@@ -763,12 +763,18 @@ CHECKS: "Table[rows.CheckRow]" = Table(
             metadata=mean("when it was looked up, UTC"),
         ),
         string_field("commit", "HEAD when it was looked up", null=False),
-        string_field("path", "file of the evidence, from the checkout's root on"),
+        string_field(
+            "path",
+            "file of the evidence, from the checkout's root on; of a branch its reference",
+        ),
         pa.field(
             "line", pa.int64(), metadata=mean("line of the evidence; null for a file")
         ),
         string_field("text", "that line, redacted"),
-        string_field("since_commit", "the commit since which it is so"),
+        string_field(
+            "since_commit",
+            "the commit since which it is so; of a branch the last one that it was seen at",
+        ),
         pa.field("since_at", UTC_US, metadata=mean("that commit's time, UTC")),
         string_field("instead", "what stands in its place, redacted"),
         string_field("step_key", null=False),

@@ -142,6 +142,7 @@ class CheckKind(StrEnum):
     PORT = "port"
     DEPENDENCY = "dependency"
     SCRIPT = "script"
+    BRANCH = "branch"
 
 
 class CheckResult(StrEnum):

@@ -1,14 +1,16 @@
 """Add slowwave's hooks and MCP server to the settings files of an agent's client, and remove them.
 
-The files, by each client's documentation (Claude Code, Codex CLI, Cursor; 2026):
+The files, by each client's documentation (Claude Code, Codex CLI, Cursor, Qwen Code; 2026):
 
 | client | hooks | MCP server | Where the settings lie |
 |---|---|---|---|
 | Claude Code | `settings.json` | `~/.claude.json`, a project's `.mcp.json` | `~/.claude`, or `CLAUDE_CONFIG_DIR` |
 | Codex | `hooks.json` | `config.toml` | `~/.codex`, or `CODEX_HOME` |
 | Cursor | `hooks.json` | `mcp.json` | `~/.cursor` |
+| Qwen Code | `settings.json` | `settings.json` | `~/.qwen`, or `QWEN_HOME` |
 
-Cursor takes context only at a session's start, and Gemini CLI after a tool call but not before. A JSON file is parsed,
+Cursor takes context only at a session's start, and Gemini CLI after a tool call but not before. So does Qwen Code,
+which reads the context of a hook of `PreToolUse`, and drops it. A JSON file is parsed,
 changed and written as JSON, and its earlier bytes are kept beside it (`.bak`). TOML gets a block between marks. Removal
 restores the earlier bytes if the file was not changed since; else it removes only our entries.
 """
@@ -45,6 +47,7 @@ SECONDS_BEFORE_TOOL = 5
 """Timeout of a hook before a tool call."""
 WRITING = "Bash|Edit|MultiEdit|Write|NotebookEdit|apply_patch"
 """Tools whose calls may repeat a failed attempt. Tools that only read get no hook."""
+WRITING_IN_QWEN = "run_shell_command|edit|write_file|notebook_edit"
 FRESH = "startup|clear|compact"
 """The kinds of a session's start that have no briefing yet."""
 Json = dict[str, Any]
@@ -58,6 +61,7 @@ class Client(StrEnum):
     CLAUDE_CODE = "claude-code"
     CODEX = "codex"
     CURSOR = "cursor"
+    QWEN_CODE = "qwen-code"
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,10 @@ class ClientFile:
         """The file that keeps the earlier bytes."""
         return self.path.with_name(self.path.name + KEPT)
 
-    def add_entries(self, text: str) -> str:
+    def add_entries(
+        self,
+        text: str,
+    ) -> str:
         """Return the file's text with our entries. Earlier entries of ours are replaced.
 
         Raises:
@@ -110,7 +117,10 @@ class ClientFile:
                 raise self._refuse(f"{name}.{key} is no list")
             stored[key] = [*there, *more]
 
-    def _add_toml(self, text: str) -> str:
+    def _add_toml(
+        self,
+        text: str,
+    ) -> str:
         """Return the text of a TOML file with a table of our server between marks."""
         lines = [f"[mcp_servers.{SERVER}]"]
         for key, value in self.entries[SERVER].items():
@@ -127,7 +137,11 @@ class ClientFile:
             raise self._refuse(str(wrong)) from None
         return added
 
-    def remove_entries(self, text: str, before: str | None) -> str | None:
+    def remove_entries(
+        self,
+        text: str,
+        before: str | None,
+    ) -> str | None:
         """Return the file's text without our entries; None if the file should be deleted.
 
         If only our entries differ from the earlier text, that text is returned as it was.
@@ -148,7 +162,10 @@ class ClientFile:
             return before
         return _dump(data) if data.keys() - CURSORS.keys() else None
 
-    def _parse(self, text: str) -> Json:
+    def _parse(
+        self,
+        text: str,
+    ) -> Json:
         try:
             text.encode()  # bytes that are not UTF-8 were read as surrogates, which can't be encoded
             data = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
@@ -160,7 +177,10 @@ class ClientFile:
             raise self._refuse("it holds no object")
         return data
 
-    def _refuse(self, why: str) -> UsageError:
+    def _refuse(
+        self,
+        why: str,
+    ) -> UsageError:
         entries = json.dumps(self.entries, ensure_ascii=False)
         return UsageError(
             f"{self.path} is left as it is: {why}; what it would get: {entries}"
@@ -185,11 +205,15 @@ def list_client_files(
         return _list_claude_files(folder, command, more)
     if client is Client.CODEX:
         return _list_codex_files(folder, command, more)
+    if client is Client.QWEN_CODE:
+        return _list_qwen_files(folder, command, more)
     return _list_cursor_files(folder, command, more)
 
 
 def _list_claude_files(
-    folder: Path | None, command: Sequence[str], more: Sequence[str]
+    folder: Path | None,
+    command: Sequence[str],
+    more: Sequence[str],
 ) -> list[ClientFile]:
     """Return the files of Claude Code's settings with the entries that they get."""
     home = Path.home()
@@ -206,7 +230,9 @@ def _list_claude_files(
 
 
 def _list_codex_files(
-    folder: Path | None, command: Sequence[str], more: Sequence[str]
+    folder: Path | None,
+    command: Sequence[str],
+    more: Sequence[str],
 ) -> list[ClientFile]:
     """Return the files of Codex's settings with the entries that they get."""
     own = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
@@ -219,7 +245,9 @@ def _list_codex_files(
 
 
 def _list_cursor_files(
-    folder: Path | None, command: Sequence[str], more: Sequence[str]
+    folder: Path | None,
+    command: Sequence[str],
+    more: Sequence[str],
 ) -> list[ClientFile]:
     """Return the files of Cursor's settings with the entries that they get."""
     cursor = (folder or Path.home()) / ".cursor"
@@ -235,15 +263,42 @@ def _list_cursor_files(
     ]
 
 
-def _make_server(command: Sequence[str], more: Sequence[str]) -> Json:
+def _list_qwen_files(
+    folder: Path | None,
+    command: Sequence[str],
+    more: Sequence[str],
+) -> list[ClientFile]:
+    """Return the file of Qwen Code's settings with the entries that it gets."""
+    own = Path(os.environ.get("QWEN_HOME") or Path.home() / ".qwen")
+    settings = (folder / ".qwen" if folder else own) / "settings.json"
+    hooks = _make_hooks("Stop", command, more)["hooks"]
+    (at_tool,) = hooks.pop("PreToolUse")
+    # a failed edit has an event of its own
+    for event in ("PostToolUse", "PostToolUseFailure"):
+        hooks[event] = [{**at_tool, "matcher": WRITING_IN_QWEN}]
+    servers = {SERVER: _make_server(command, more)}
+    return [ClientFile(settings, {"hooks": hooks, "mcpServers": servers})]
+
+
+def _make_server(
+    command: Sequence[str],
+    more: Sequence[str],
+) -> Json:
     """Return the entry of the MCP server."""
     return {"command": command[0], "args": [*command[1:], "mcp", *more]}
 
 
-def _make_hooks(end: str, command: Sequence[str], more: Sequence[str]) -> Json:
+def _make_hooks(
+    end: str,
+    command: Sequence[str],
+    more: Sequence[str],
+) -> Json:
     """Return hooks for the start of a session, each prompt, tool calls that change something, and the event `end`."""
 
-    def make(event: str, seconds: int = SECONDS) -> Json:
+    def make(
+        event: str,
+        seconds: int = SECONDS,
+    ) -> Json:
         hook = {
             "type": "command",
             "command": _join([*command, "hook", event, *more]),

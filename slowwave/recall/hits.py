@@ -88,7 +88,7 @@ class CodeCheck(Shown):
     result: str
     """gone or differs."""
     since: str
-    """The first characters of the commit since which it is so."""
+    """The first characters of the commit since which it is so; of a branch of the last one that it was seen at."""
     at: datetime | None
     """That commit's time."""
     path: str | None

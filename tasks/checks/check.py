@@ -9,16 +9,17 @@ import pyarrow as pa
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CHECKS
 from slowwave.schemas.vocabulary import CheckKind, CheckResult
-from slowwave.tasks.checks.checkout import Git
+from slowwave.tasks.checks.checkout import Commit, Git
 from slowwave.tasks.checks.judge import Verdict, judge_references
 from slowwave.tasks.checks.references import Reference, find_references
 from slowwave.text.fence import escape_line
 from slowwave.text.redact import redact_text
 
-VERSION = 2
+VERSION = 3
 SAME_WORK = timedelta(days=1)
 """A thing that goes so soon after it was named went in the work that the text is about."""
-QUIET = (CheckKind.SETTING, CheckKind.PORT, CheckKind.SCRIPT, CheckKind.DEPENDENCY)
+QUIET = (CheckKind.SETTING, CheckKind.PORT)
+"""Kinds of which a guess that is there says nothing."""
 
 
 class Text(NamedTuple):
@@ -40,6 +41,7 @@ def check_texts(
     now: datetime,
     step_key: str,
     exclude: Collection[str] = (),
+    earlier: Mapping[str, Commit] | None = None,
 ) -> pa.Table:
     """Return rows of CHECKS: what the texts name that the checkout has, or had.
 
@@ -49,6 +51,7 @@ def check_texts(
         now: the run's clock.
         step_key: the step's.
         exclude: globs of files that programs write.
+        earlier: branches that were found before, each with HEAD and the time of then.
     """
     named = [find_references(text.text, text.files) for text in texts]
     said: dict[Reference, float] = {}
@@ -56,7 +59,7 @@ def check_texts(
         at = text.at.timestamp() if text.at else 0.0
         for one in references:
             said[one] = min(said.get(one, at), at)
-    verdicts = judge_references(git, said, exclude) if said else {}
+    verdicts = judge_references(git, said, exclude, earlier) if said else {}
     rows = []
     for text, references in zip(texts, named, strict=True):
         for one, verdict in choose_verdicts(text, references, verdicts).items():
@@ -89,7 +92,7 @@ def choose_verdicts(
     chosen: dict[Reference, Verdict] = {}
     for one, verdict in known.items():
         if verdict.since is None:
-            if not (one.is_guess and one.kind in QUIET[:2]):
+            if not (one.is_guess and one.kind in QUIET):
                 chosen[one] = verdict
         elif (one.kind, one.name, bool(one.value)) not in holding and is_news(
             text, one, verdict
@@ -119,6 +122,9 @@ def _tells(
 ) -> bool:
     """Return True if a text names what took a thing's place, and the thing did not have it before."""
     before = verdict.text or reference.name
+    if reference.kind is CheckKind.BRANCH:
+        named = {one.name for one in find_references(text)}
+        return verdict.instead in {*named, *text.split()}
     if reference.kind is CheckKind.FILE and verdict.instead:
         return verdict.instead.rpartition("/")[2] in text.replace(verdict.path, "")
     fresh = {word for word in verdict.instead.split() if word not in before.split()}

@@ -28,6 +28,10 @@ from typing import NamedTuple
 
 MOST_SMALL = 1 << 20
 """Bytes of a file of git's own that is read whole."""
+MOST_PACKED = 64 << 20
+"""Bytes of the list of packed references that are read."""
+MOST_MERGES = 20_000
+"""Merges of a history that are looked at."""
 MOST_OUTPUT = 1 << 30
 """Bytes that one call of git may print."""
 MOST_MEMORY = 1 << 30
@@ -92,40 +96,49 @@ class Checkout:
     root: Path
     head: str
     """The commit of HEAD."""
-    objects: Path
+    git: Path
+    """The folder of git's files for this work tree."""
+    common: Path
+    """The one that all work trees share."""
     shallow: str = ""
     """Commits whose parents are not there, a line each."""
 
-
-def read_head(root: Path) -> str:
-    """Return the commit of HEAD of the checkout at a folder that has a `.git`.
-
-    Raises:
-        CheckoutRefused: it is not the user's own, leads elsewhere, or has no commit.
-    """
-    return _find_head(root)[0]
+    @property
+    def objects(self) -> Path:
+        """The store of objects."""
+        return self.common / "objects"
 
 
-def find_checkout(root: Path) -> Checkout:
+def find_checkout(
+    root: Path,
+    *,
+    with_objects: bool = True,
+) -> Checkout:
     """Return the checkout at a folder that has a `.git`.
 
+    Args:
+        root: the folder.
+        with_objects: whether its objects are to be read, so that they are looked over first.
+
     Raises:
         CheckoutRefused: it is not the user's own, leads elsewhere, or has no commit.
     """
-    head, common = _find_head(root)
+    head, git, common = _find_head(root)
+    shallow = ""
+    if not with_objects:
+        return Checkout(root, head, git, common)
     try:
         _check_objects(common / "objects")
-        shallow = ""
         if os.path.lexists(common / "shallow"):
-            lines = _read_small(common / "shallow").split()
+            lines = read_small(common / "shallow").split()
             shallow = "".join(f"{line}\n" for line in lines if HASH.fullmatch(line))
     except (OSError, ValueError) as error:
         raise CheckoutRefused(f"it can't be read, {type(error).__name__}") from None
-    return Checkout(root, head, common / "objects", shallow)
+    return Checkout(root, head, git, common, shallow)
 
 
-def _find_head(root: Path) -> tuple[str, Path]:
-    """Return the commit of HEAD, and the folder of git's files.
+def _find_head(root: Path) -> tuple[str, Path, Path]:
+    """Return the commit of HEAD, the folder of git's files, and the one that all work trees share.
 
     Raises:
         CheckoutRefused: as `find_checkout`.
@@ -137,9 +150,10 @@ def _find_head(root: Path) -> tuple[str, Path]:
         for folder in (root, git, common):
             if os.lstat(folder).st_uid != os.getuid():
                 raise CheckoutRefused("it belongs to another user")
-        return _resolve(git, common, _read_small(git / "HEAD").strip()), common
+        head = _resolve(git, common, read_small(git / "HEAD").strip())
     except (OSError, ValueError) as error:
         raise CheckoutRefused(f"it can't be read, {type(error).__name__}") from None
+    return head, git, common
 
 
 def _find_git_folders(root: Path) -> tuple[Path, Path]:
@@ -156,12 +170,12 @@ def _find_git_folders(root: Path) -> tuple[Path, Path]:
         return git, git
     if not stat.S_ISREG(mode):
         raise CheckoutRefused("its .git is a link")
-    target = root / _read_small(git).removeprefix("gitdir:").strip()
+    target = root / read_small(git).removeprefix("gitdir:").strip()
     own = Path(os.path.realpath(target))
     # a work tree: the repository names it too
     common = own.parent.parent
     is_known = own.parent.name == "worktrees" and os.path.lexists(own / "gitdir")
-    if not is_known or not git.samefile(_read_small(own / "gitdir").strip()):
+    if not is_known or not git.samefile(read_small(own / "gitdir").strip()):
         raise CheckoutRefused("its .git leads elsewhere")
     return own, common
 
@@ -193,7 +207,7 @@ def _check_objects(objects: Path) -> None:
                     raise CheckoutRefused("it has too many loose objects")
 
 
-def _read_small(path: Path) -> str:
+def read_small(path: Path) -> str:
     """Return the text of a small plain file; a link is not followed, a pipe is not waited for.
 
     Raises:
@@ -230,22 +244,22 @@ def _resolve(
         if os.path.lexists(path):
             if os.path.realpath(path.parent) != str(path.parent.absolute()):
                 raise CheckoutRefused("a link stands among its references")
-            return _resolve(git, common, _read_small(path).strip(), steps - 1)
+            return _resolve(git, common, read_small(path).strip(), steps - 1)
     packed = common / "packed-refs"
-    lines = _read_packed(packed) if os.path.lexists(packed) else ()
+    lines = read_packed(packed) if os.path.lexists(packed) else ()
     found = next((line[0] for line in lines if line[1] == name), "")
     if not HASH.fullmatch(found):
         raise CheckoutRefused("its HEAD names no commit")
     return found
 
 
-def _read_packed(path: Path) -> Iterator[tuple[str, str]]:
+def read_packed(path: Path) -> Iterator[tuple[str, str]]:
     """Yield hash and name of each packed reference."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, encoding="utf-8", errors="surrogateescape") as lines:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise ValueError("no plain file")
-        for line in lines.read(64 * MOST_SMALL).splitlines():
+        for line in lines.read(MOST_PACKED).splitlines():
             commit, space, name = line.partition(" ")
             if space and not line.startswith(("#", "^")):
                 yield commit, name.strip()
@@ -290,7 +304,10 @@ class Git:
             records = islice(output.read_records(b"\0"), MOST_ENTRIES)
             return [_parse_entry(record) for record in records]
 
-    def read_blobs(self, names: Iterable[str]) -> Iterator[bytes | None]:
+    def read_blobs(
+        self,
+        names: Iterable[str],
+    ) -> Iterator[bytes | None]:
         """Yield the content of objects, each a hash or COMMIT:PATH; None for what is missing or no file."""
         with self._ask("--batch", names) as (count, output):
             for _ in range(count):
@@ -303,7 +320,10 @@ class Git:
                     return
                 yield content[:-1] if kind == b"blob" else None
 
-    def read_sizes(self, names: Iterable[str]) -> Iterator[int | None]:
+    def read_sizes(
+        self,
+        names: Iterable[str],
+    ) -> Iterator[int | None]:
         """Yield the size of objects, named as in `read_blobs`; None for what is missing or no file."""
         with self._ask("--batch-check", names) as (count, output):
             for _ in range(count):
@@ -329,7 +349,23 @@ class Git:
                 if len(words) == 2 and HASH.fullmatch(words[0]) and words[1].isdigit():
                     yield Commit(words[0], int(words[1])), rest
 
-    def find_renames(self, commit: str) -> dict[str, str]:
+    def list_merges(
+        self,
+        since: float,
+    ) -> Iterator[tuple[Commit, str]]:
+        """Yield the merges in HEAD's history, newest first, each with its subject."""
+        command = ["log", "--merges", "--format=%H %ct %s", f"-{MOST_MERGES}"]
+        command += [f"--since=@{int(since)}"] if since > 0 else []
+        with self._run(*command, "--no-show-signature", "HEAD", "--") as output:
+            for record in output.read_records(b"\n"):
+                head, at, *subject = decode(record).split(" ", 2)
+                if HASH.fullmatch(head) and at.isdigit():
+                    yield Commit(head, int(at)), "".join(subject)
+
+    def find_renames(
+        self,
+        commit: str,
+    ) -> dict[str, str]:
         """Return the files that a commit renamed, old path to new."""
         command = ["diff-tree", "-r", "-M", "-z", "--no-commit-id", "--name-status"]
         command += ["--diff-filter=R", f"{commit}^", commit]
@@ -354,7 +390,11 @@ class Git:
                 yield len(lines), output
 
     @contextmanager
-    def _run(self, *command: str, given: int = DEVNULL) -> Iterator["GitOutput"]:
+    def _run(
+        self,
+        *command: str,
+        given: int = DEVNULL,
+    ) -> Iterator["GitOutput"]:
         """Run git, and yield what it prints; it is ended when the block is."""
         words = [encode(word) for word in ("git", "--no-pager", *command)]
         with subprocess.Popen(
@@ -374,7 +414,10 @@ class Git:
 
 
 @contextmanager
-def open_git(checkout: Checkout, seconds: float) -> Iterator[Git]:
+def open_git(
+    checkout: Checkout,
+    seconds: float,
+) -> Iterator[Git]:
     """Yield git over a checkout, for so many seconds.
 
     Raises:
@@ -453,7 +496,10 @@ class GitOutput:
         del self._buffer[: at + 1]
         return line
 
-    def read_exactly(self, size: int) -> bytes | None:
+    def read_exactly(
+        self,
+        size: int,
+    ) -> bytes | None:
         """Return so many bytes; None if there are fewer."""
         while len(self._buffer) < size:
             if not self._fill():
@@ -462,7 +508,10 @@ class GitOutput:
         del self._buffer[:size]
         return content
 
-    def read_records(self, end: bytes) -> Iterator[bytes]:
+    def read_records(
+        self,
+        end: bytes,
+    ) -> Iterator[bytes]:
         """Yield what stands between marks; of a record that the bound or the deadline cuts nothing."""
         seen = 0
         while True:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from rapidfuzz import fuzz, process
 
 from slowwave.schemas.vocabulary import CheckKind, CheckResult
+from slowwave.tasks.checks.branches import HEADS, Seen, judge_branches
 from slowwave.tasks.checks.checkout import BIG_FILE, Commit, Entry, Git, decode
 from slowwave.tasks.checks.manifests import (
     READERS,
@@ -77,11 +78,17 @@ class Questions:
     there: set[str] = field(default_factory=set)
     """Words of names that the code has."""
 
-    def of(self, *kinds: CheckKind) -> list[Reference]:
+    def of(
+        self,
+        *kinds: CheckKind,
+    ) -> list[Reference]:
         """Return the open ones of some kinds, in order."""
         return sorted(one for one in self.open if one.kind in kinds)
 
-    def list_missing(self, reference: Reference) -> list[str]:
+    def list_missing(
+        self,
+        reference: Reference,
+    ) -> list[str]:
         """Return the words of a name that the code does not have."""
         return [word for word in _split_name(reference.name) if word not in self.there]
 
@@ -99,6 +106,7 @@ def judge_references(
     git: Git,
     said: Mapping[Reference, float],
     exclude: Collection[str] = (),
+    earlier: Mapping[str, Commit] | None = None,
 ) -> dict[Reference, Verdict]:
     """Return the verdicts of references; none of what the code never had, or what the deadline left open.
 
@@ -106,6 +114,7 @@ def judge_references(
         git: over the checkout.
         said: the references, each with the seconds since 1970 when it was first named.
         exclude: globs of files that programs write.
+        earlier: branches that were found before, each with HEAD and the time of then.
     """
     questions = Questions(set(said))
     entries = git.list_tree()
@@ -113,14 +122,15 @@ def judge_references(
     manifests = _read_manifests(git, entries)
     facts = collect_facts(manifests)
     pinned = _compare_facts(questions, facts, manifests)
+    gone = _find_branches(questions, git, said, earlier or {})
     code = [entry for entry in entries if _is_code(entry, exclude)]
     asked = questions.of(CheckKind.NAME, CheckKind.SETTING, CheckKind.PORT)
-    _scan_code(
-        questions, git, code, entries, [one for one in asked if not one.is_guess]
-    )
+    certain = [one for one in asked if not one.is_guess]
+    _scan_code(questions, git, code, entries, [*certain, *gone])
     if not git.deadline.left:  # what was not found may be there
         return questions.verdicts
     since = min((said[one] for one in questions.open), default=0.0)
+    _mark_gone_branches(questions, gone)
     _find_deleted(questions, git, since)
     _follow_facts(questions, git, pinned, facts, since)
     removed = _find_removed(questions, git, since)
@@ -132,7 +142,65 @@ def judge_references(
     return questions.verdicts
 
 
-def _is_code(entry: Entry, exclude: Collection[str]) -> bool:
+def _find_branches(
+    questions: Questions,
+    git: Git,
+    said: Mapping[Reference, float],
+    earlier: Mapping[str, Commit],
+) -> dict[Reference, Verdict]:
+    """Answer the branches that there are; return the verdicts of those that were there once, unless code has the name.
+
+    A path of the tree is meant as a file.
+    """
+    asked = questions.of(CheckKind.BRANCH)
+    if not asked:
+        return {}
+    since = min(said[one] for one in asked)
+    known = judge_branches(git, [one.name for one in asked], since, earlier)
+    files = {one.name for one in questions.verdicts if one.kind is CheckKind.FILE}
+    gone = {}
+    for one in asked:
+        questions.open.discard(one)
+        match known.get(one.name):
+            case str() as reference:
+                questions.answer(one, Verdict(CheckResult.FOUND, reference))
+            case Seen() as seen if one.name not in files:
+                gone[one] = Verdict(
+                    CheckResult.GONE,
+                    HEADS + one.name,
+                    since=seen.last,
+                    instead=seen.renamed,
+                )
+    return gone
+
+
+def _mark_gone_branches(
+    questions: Questions,
+    gone: Mapping[Reference, Verdict],
+) -> None:
+    """Answer the branches that are gone; of a word without a slash only if the code does not have it in any spelling.
+
+    A branch is often called as what was made on it.
+    """
+    for one, verdict in gone.items():
+        parts = [set(_list_spellings(part)) for part in SPLIT.split(one.name) if part]
+        if "/" in one.name or not all(part & questions.there for part in parts):
+            questions.answer(one, verdict)
+
+
+def _list_spellings(word: str) -> list[str]:
+    """Return a word as code may have it: of `retry-queue` also retry_queue, retryQueue, RetryQueue, RETRY_QUEUE."""
+    parts = [part for part in re.split("[-_+]", word) if part]
+    titles = [part[:1].upper() + part[1:] for part in parts]
+    camel = "".join([*parts[:1], *titles[1:]])
+    plain = ["_".join(parts), "".join(parts), camel, "".join(titles)]
+    return [*plain, plain[0].lower(), plain[0].upper()]
+
+
+def _is_code(
+    entry: Entry,
+    exclude: Collection[str],
+) -> bool:
     """Return True for a file of code or settings that is worth reading."""
     return (
         0 < entry.size <= BIG_FILE
@@ -146,7 +214,10 @@ def _is_prose(path: str) -> bool:
     return path.lower().endswith(PROSE) and not path.endswith(BUILDS)
 
 
-def clean_path(path: str, root: str) -> str:
+def clean_path(
+    path: str,
+    root: str,
+) -> str:
     """Return a path as a tree has it: relative, without `./` and a line's number; empty for one outside."""
     inside = path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else path
     inside = re.sub(r":\d+(?:[:-]\d+)?$", "", inside).strip("\"'`,;")
@@ -187,7 +258,10 @@ def _find_files(
             questions.answer(one, Verdict(CheckResult.FOUND, found[clean]))
 
 
-def _read_manifests(git: Git, entries: Iterable[Entry]) -> dict[str, bytes]:
+def _read_manifests(
+    git: Git,
+    entries: Iterable[Entry],
+) -> dict[str, bytes]:
     """Return the manifests nearest to the root, by path."""
     paths = [
         entry.path
@@ -224,7 +298,10 @@ def _name_fact(reference: Reference) -> tuple[CheckKind, str]:
     return reference.kind, name
 
 
-def _holds(reference: Reference, facts: Facts) -> bool:
+def _holds(
+    reference: Reference,
+    facts: Facts,
+) -> bool:
     """Return True if manifests have a dependency in the version that is named, or a script."""
     versions = facts.get(_name_fact(reference))
     if versions is None:
@@ -248,7 +325,10 @@ def _compare_facts(
     return left
 
 
-def _cite_manifest(name: str, manifests: Mapping[str, bytes]) -> tuple[str, int, str]:
+def _cite_manifest(
+    name: str,
+    manifests: Mapping[str, bytes],
+) -> tuple[str, int, str]:
     """Return path, line and text of the first line of a manifest that has a name."""
     spelt = re.escape(name.lower()).replace(r"\-", "[-_.]")
     # of `react` neither react-dom nor @types/react
@@ -259,7 +339,10 @@ def _cite_manifest(name: str, manifests: Mapping[str, bytes]) -> tuple[str, int,
     return "", 0, ""
 
 
-def _cite(content: bytes, at: int) -> tuple[int, str]:
+def _cite(
+    content: bytes,
+    at: int,
+) -> tuple[int, str]:
     """Return number and text of the line at an offset."""
     start = content.rfind(b"\n", 0, at) + 1
     end = content.find(b"\n", at)
@@ -289,9 +372,14 @@ def _scan_code(
 ) -> None:
     """Answer the names, settings and ports that some file of code has. Files' own names are names in code too."""
     names = [one for one in waiting if one.kind is CheckKind.NAME]
+    branches = [one for one in waiting if one.kind is CheckKind.BRANCH]
     scan = _Scan(questions, _find_stems(entries))
-    scan.expect_words({word for one in names for word in _split_name(one.name)})
-    scan.expect_lines([one for one in waiting if one.kind is not CheckKind.NAME])
+    words = {word for one in names for word in _split_name(one.name)}
+    for one in branches:
+        for part in SPLIT.split(one.name):
+            words.update(_list_spellings(part))
+    scan.expect_words(words)
+    scan.expect_lines([one for one in waiting if one not in {*names, *branches}])
     blobs = git.read_blobs(entry.blob for entry in code)
     for entry, content in zip(code, blobs, strict=False):
         if not scan.words and not scan.lines:
@@ -329,11 +417,17 @@ class _Scan:
     places: dict[str, tuple[str, int, str]] = field(default_factory=dict)
     """By word path, line and text of the first place."""
 
-    def expect_words(self, words: Collection[str]) -> None:
+    def expect_words(
+        self,
+        words: Collection[str],
+    ) -> None:
         """Look for words, but for those that files are called."""
         self.words = {word.encode() for word in words if word not in self.stems}
 
-    def expect_lines(self, references: Iterable[Reference]) -> None:
+    def expect_lines(
+        self,
+        references: Iterable[Reference],
+    ) -> None:
         """Look for settings and ports."""
         for one in references:
             for word in _list_keys(one, ()):
@@ -536,7 +630,10 @@ class _Wanted:
         parts = [some for name in names for some in ({name}, {*name.split("_")} - {""})]
         return [value | {word.encode() for word in some} for some in parts] or [value]
 
-    def may_be_among(self, words: set[bytes]) -> bool:
+    def may_be_among(
+        self,
+        words: set[bytes],
+    ) -> bool:
         """Return False if a text of some words certainly does not have it."""
         return any(one <= words for one in self.spellings)
 
@@ -569,7 +666,10 @@ def _read_removals(
     return verdicts
 
 
-def _build_pattern(one: Reference, missing: Sequence[str]) -> re.Pattern[bytes]:
+def _build_pattern(
+    one: Reference,
+    missing: Sequence[str],
+) -> re.Pattern[bytes]:
     """Return a pattern of a line that has a reference; of a name one of its words that are missing."""
     if one.kind is not CheckKind.NAME:
         return build_line_pattern(one)
@@ -577,7 +677,10 @@ def _build_pattern(one: Reference, missing: Sequence[str]) -> re.Pattern[bytes]:
     return re.compile(rf"(?<![\w$])(?:{spelt})(?![\w$])".encode())
 
 
-def _list_keys(one: Reference, missing: Sequence[str]) -> set[bytes]:
+def _list_keys(
+    one: Reference,
+    missing: Sequence[str],
+) -> set[bytes]:
     """Return words of which a line has one if it has the reference; of a name those that are missing."""
     if one.kind is CheckKind.PORT:
         return {one.value.encode()}

@@ -56,6 +56,10 @@ BEFORE = 60
 PACKAGE = re.compile(r"(?<![\w./@-])@?[A-Za-z][\w.]*(?:[-/.][\w.]+)*(?![\w/-])")
 NUMBER = re.compile(r"(?<![\w.,])\d+(?:\.\d+)?(?![\w]|[.,]\d)")
 PORT = re.compile(r"(?<![\w.,/-])(?:[\w.-]*:)?(\d{4,5})(?![\w%]|[.,:]\d)")
+BRANCH = re.compile(r"(?<![\w./@-])\w[\w.#+-]*(?:/\w[\w.#+-]*)*(?![\w/(])")
+"""Words that may be a branch's name."""
+PLAIN_BRANCH = re.compile(BRANCH.pattern, re.ASCII)
+"""The same beside letters that follow without a space, as in Japanese."""
 RUNNERS = frozenset({"npm", "pnpm", "yarn", "bun", "make", "just", "task"})
 """Programs that run a script which a manifest names."""
 MOST_VALUES = 8
@@ -93,6 +97,7 @@ def find_references(text: str, files: Iterable[str] = ()) -> list[Reference]:
         found.update(dict.fromkeys(part))
     found.update(dict.fromkeys(_find_pins(plain.replace("`", " "))))
     found.update(dict.fromkeys(_pair_settings(plain, spans, list(found))))
+    found.update(dict.fromkeys(_find_branches(rest, spans)))
     certain = {one[:3] for one in found if not one.is_guess}
     once = (one for one in found if not one.is_guess or one[:3] not in certain)
     return list(islice(once, MOST))
@@ -166,13 +171,32 @@ def _find_pins(text: str) -> Iterator[Reference]:
             yield _pin(name, match[1])
 
 
-def _pin(name: str, version: str) -> Reference:
+def _find_branches(
+    text: str,
+    spans: Iterable[str],
+) -> Iterator[Reference]:
+    """Yield what may be branches: code spans of one word, and other words with a slash or with parts."""
+    words = [span for span in spans if BRANCH.fullmatch(span)]
+    for pattern in (BRANCH, PLAIN_BRANCH):
+        words += [
+            word for word in pattern.findall(text) if re.search(r"\w[/_-]\w", word)
+        ]
+    for word in words:
+        yield Reference(CheckKind.BRANCH, word.rstrip(".-+#"), is_guess=True)
+
+
+def _pin(
+    name: str,
+    version: str,
+) -> Reference:
     value = re.sub(r"\s|(?<![<>=~!^])[@=]=?(?=v?\d)|(?<![\w.])v(?=\d)", "", version)
     return Reference(CheckKind.DEPENDENCY, name, value, is_guess=True)
 
 
 def _pair_settings(
-    text: str, spans: list[str], found: list[Reference]
+    text: str,
+    spans: list[str],
+    found: list[Reference],
 ) -> Iterator[Reference]:
     """Yield each name with each value of the text, since it may be a setting's; and numbers that may be ports."""
     numbers = [*NUMBER.findall(text), *LITERAL.findall(text)]

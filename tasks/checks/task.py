@@ -1,7 +1,7 @@
 """Compare claims and passages with the checkouts of git on this machine that they are about.
 
-A checkout is looked at again when its HEAD, or what is said of it, has changed. Nothing is retired by it: recall puts
-what does not hold behind what does, and rules and skills leave it out until it holds again.
+A checkout is looked at again when its HEAD, its branches or what is said of it have changed. Nothing is retired by it:
+recall puts what does not hold behind what does, and rules and skills leave it out until it holds again.
 """
 
 import json
@@ -17,16 +17,17 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CHECKS, CLAIMS, MARKS, PASSAGES
-from slowwave.schemas.vocabulary import TALKING, Status
+from slowwave.schemas.vocabulary import TALKING, CheckKind, CheckResult, Status
 from slowwave.store.notes import CHECKOUTS
 from slowwave.store.private import replace_file
 from slowwave.store.store import Store
+from slowwave.tasks.checks.branches import read_state
 from slowwave.tasks.checks.check import VERSION, Text, check_texts
 from slowwave.tasks.checks.checkout import (
     CheckoutRefused,
+    Commit,
     find_checkout,
     open_git,
-    read_head,
 )
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.pending import mark_done, read_inactive_ids
@@ -49,6 +50,7 @@ def check_claims(job: Job) -> StepReport:
         done = _read_done(store)
         units: dict[str, str] = {}
         fresh = [CHECKS.make_empty_table()]
+        seen = _read_branches_seen(store, roots)
         left_alone: set[str] = set()
         for root, some in track_items(STEP, sorted(texts.items())):
             unit = compute_content_id("checkout", root)
@@ -56,21 +58,34 @@ def check_claims(job: Job) -> StepReport:
             if units[unit] == done.get(unit):
                 left_alone.update(text.row_id for text in some)
             else:
-                fresh.append(_check(job, root, some, key, report))
+                fresh.append(_check(job, root, some, key, seen[root], report))
         rows = pa.concat_tables(fresh)
         report.rows_out = _replace(store, rows, left_alone)
         report.counts.update(rows["result"].to_pylist())
         # mark last
-        gone = done.keys() - units.keys()
-        store.delete_ids(MARKS, [compute_content_id(STEP, unit) for unit in gone])
-        mark_done(store, STEP, [(unit, mark, None) for unit, mark in units.items()])
+        _mark(store, units, done)
     return report
 
 
-def _compute_unit_key(root: str, texts: Sequence[Text], key: str) -> str:
-    """Return a hash of what a checkout is compared with, and of its HEAD; empty for one that may not be read."""
+def _mark(
+    store: Store,
+    units: Mapping[str, str],
+    done: Mapping[str, str],
+) -> None:
+    """Note with what each checkout was compared; of one that nothing is said of any more nothing."""
+    gone = done.keys() - units.keys()
+    store.delete_ids(MARKS, [compute_content_id(STEP, unit) for unit in gone])
+    mark_done(store, STEP, [(unit, mark, None) for unit, mark in units.items()])
+
+
+def _compute_unit_key(
+    root: str,
+    texts: Sequence[Text],
+    key: str,
+) -> str:
+    """Return a hash of what is said of a checkout, its HEAD and branches; empty for one that may not be read."""
     try:
-        return compute_content_id(key, read_head(Path(root)), *map(repr, texts))
+        return compute_content_id(key, read_state(Path(root)), *map(repr, texts))
     except CheckoutRefused:
         return ""
 
@@ -81,7 +96,31 @@ def _read_done(store: Store) -> dict[str, str]:
     return {row["unit_id"]: row["input_key"] for row in rows.to_pylist()}
 
 
-def _replace(store: Store, rows: pa.Table, left_alone: Collection[str]) -> int:
+def _read_branches_seen(
+    store: Store,
+    roots: Mapping[str, str],
+) -> dict[str, dict[str, Commit]]:
+    """Return by checkout the branches that an earlier check found, or knew, each with when that was."""
+    seen: dict[str, dict[str, Commit]] = defaultdict(dict)
+    rows = store.read(CHECKS, where=pc.field("kind") == CheckKind.BRANCH).to_pylist()
+    for row in rows:
+        is_found = row["result"] == CheckResult.FOUND
+        at = row["checked_at"] if is_found else row["since_at"]
+        commit = row["commit"] if is_found else row["since_commit"]
+        known = seen[roots.get(row["workspace"], "")]
+        if at is not None and commit:
+            last = Commit(str(commit), int(at.timestamp()))
+            known[row["name"]] = max(
+                last, known.get(row["name"], last), key=lambda one: one.at
+            )
+    return seen
+
+
+def _replace(
+    store: Store,
+    rows: pa.Table,
+    left_alone: Collection[str],
+) -> int:
     """Write rows, and delete all others but those of texts that were left alone; return the number written."""
     written = store.merge_changed(CHECKS, rows)
     kept = set(rows[CHECKS.key].to_pylist())
@@ -93,7 +132,7 @@ def _replace(store: Store, rows: pa.Table, left_alone: Collection[str]) -> int:
 
 
 def read_heads(folder: Path) -> list[tuple[str, str]]:
-    """Return the checkouts that the last night of a space looked for, each with its HEAD now."""
+    """Return the checkouts that the last night of a space looked for, each with its HEAD and branches now."""
     try:
         roots = json.loads((folder / CHECKOUTS).read_bytes())
     except (OSError, ValueError):
@@ -102,7 +141,7 @@ def read_heads(folder: Path) -> list[tuple[str, str]]:
     for root in roots:
         head = ""
         with suppress(CheckoutRefused):
-            head = read_head(Path(root))
+            head = read_state(Path(root))
         heads.append((str(root), head))
     return heads
 
@@ -112,13 +151,15 @@ def _check(
     root: str,
     texts: Sequence[Text],
     key: str,
+    seen: Mapping[str, Commit],
     report: StepReport,
 ) -> pa.Table:
     """Return the rows of one checkout; none of one that may not be read."""
     try:
         checkout = find_checkout(Path(root))
         with open_git(checkout, SECONDS) as git:
-            rows = check_texts(git, texts, job.now, key, job.settings.habits.exclude)
+            exclude = job.settings.habits.exclude
+            rows = check_texts(git, texts, job.now, key, exclude, seen)
             is_whole = bool(git.deadline.left)
     except CheckoutRefused as refused:
         report.counts[f"checkouts not read ({refused})"] += 1
@@ -148,7 +189,10 @@ def _find_roots(store: Store) -> dict[str, str]:
     return roots
 
 
-def _note_checkouts(store: Store, roots: Mapping[str, str]) -> None:
+def _note_checkouts(
+    store: Store,
+    roots: Mapping[str, str],
+) -> None:
     """Note the checkouts, if there are others than before."""
     path = store.dir / CHECKOUTS
     content = json.dumps(sorted(set(roots.values())))
@@ -158,7 +202,9 @@ def _note_checkouts(store: Store, roots: Mapping[str, str]) -> None:
 
 
 def _read_texts(
-    store: Store, roots: Mapping[str, str], gone: Collection[str]
+    store: Store,
+    roots: Mapping[str, str],
+    gone: Collection[str],
 ) -> dict[str, list[Text]]:
     """Return the active claims and the passages about each checkout, in order of their ids; without those of the
     messages that are gone.

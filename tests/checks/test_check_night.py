@@ -18,7 +18,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CHECKS, MARKS, MESSAGES, RELEASED
 from slowwave.store import publishing
 from slowwave.store.store import Store
-from tests.checkouts import LATER, commit
+from tests.checkouts import LATER, commit, git
 from tests.claim_rows import message
 from tests.recall_store import add, build
 
@@ -112,6 +112,33 @@ def test_the_command_lists_what_the_code_lost(project: Path, tmp_path: Path) -> 
     # switched off, nothing is marked
     run_claim_check(make_settings(tmp_path, check_claims=False))
     assert Store.open(settings.store).count(CHECKS) == 0
+
+
+def test_a_branch_that_a_night_found_is_gone_until_it_is_there_again(
+    project: Path, tmp_path: Path
+) -> None:
+    # neither checked out nor merged: git keeps no trace of it
+    git(project, "branch", "stable/two")
+    text = "We decided that releases are always cut from stable/two, nothing else is"
+    talk = tmp_path / "talk.jsonl"
+    talk.write_text(talk.read_text().replace(SAYS[0], text), encoding="utf-8")
+    settings = make_settings(tmp_path)
+    run_night([talk], settings, now=NOW)
+    assert list_marks(settings.store) == set()
+    git(project, "branch", "-D", "stable/two")
+    for _ in range(2):  # it is known also from the row that says so
+        run_claim_check(settings)
+        marks = list_marks(settings.store)
+        assert {note[:29] for note in marks} == {"(branch stable/two: gone, las"}
+    git(project, "branch", "stable/two")
+    run_claim_check(settings)
+    assert list_marks(settings.store) == set()
+
+
+def list_marks(store: Path) -> set[str]:
+    """The notes of what the code lost."""
+    checks = Memory.open(store).get_view().code_checks
+    return {one.note for found in checks.values() for one in found}
 
 
 def test_a_store_from_before_the_check_reads_and_publishes_on(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from slowwave.tasks.checks.branches import read_branches
 from slowwave.tasks.checks.checkout import (
     BIG_FILE,
     CheckoutRefused,
@@ -147,3 +148,92 @@ def test_links_names_and_big_files_of_the_tree(folder: Path) -> None:
         sizes = {entry.path: entry.size for entry in opened.list_tree()}
     # a link has no size: its target is never looked up
     assert sizes == {"a.py": 6, "out": 0, odd: 8, "big.py": BIG_FILE * 40}
+
+
+def list_branches(folder: Path) -> tuple[set[str], set[str], bool]:
+    """The branches that are read, those that were there once, and whether these are all."""
+    read = read_branches(find_checkout(folder))
+    return read.local | read.remote, set(read.once), read.is_whole
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["refs/heads", "refs/remotes", "packed-refs", "logs", "logs/HEAD", "config"],
+)
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_branches_outside_are_not_read(
+    folder: Path, tmp_path: Path, name: str, kind: str
+) -> None:
+    other = tmp_path / "other"
+    commit(other, {"a.py": "x = 1\n"})
+    for words in (["-b", "secret/plan"], ["main"], ["--detach"]):
+        git(other, "checkout", "-q", *words)
+    git(other, "update-ref", "refs/remotes/away/secret/main", "HEAD")
+    if name == "packed-refs":
+        git(other, "pack-refs", "--all")
+    git(folder, "checkout", "-q", "--detach")
+    path = folder / ".git" / name
+    if path.exists():
+        path.rename(tmp_path / "moved")
+    if kind == "link":
+        path.symlink_to(other / ".git" / name)
+    else:
+        os.mkfifo(path)
+    present, once, is_whole = list_branches(folder)
+    assert not [one for one in present | once if "secret" in one]
+    assert not is_whole or name.startswith("logs")
+
+
+def test_a_branch_that_is_a_link_or_an_odd_name_is_not_opened(
+    folder: Path, tmp_path: Path
+) -> None:
+    heads = folder / ".git" / "refs" / "heads"
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "inside").write_text("x", encoding="utf-8")
+    (heads / "out").symlink_to(secret)
+    os.mkfifo(heads / "waits")
+    (heads / 'odd\n"\x1b[31m').write_text("no commit", encoding="utf-8")
+    present, _, is_whole = list_branches(folder)
+    assert present == {"main", "out", "waits", 'odd\n"\x1b[31m'}
+    assert not is_whole
+
+
+def test_a_huge_list_of_references_is_cut_and_nothing_is_gone(folder: Path) -> None:
+    with (folder / ".git" / "packed-refs").open("w", encoding="utf-8") as packed:
+        packed.write(f"{'1' * 40} refs/heads/early/one\n")
+        packed.truncate(2 << 30)
+    present, _, is_whole = list_branches(folder)
+    assert (present, is_whole) == ({"main", "early/one"}, False)
+
+
+def test_a_head_that_is_a_link_and_a_submodule_are_refused(
+    folder: Path, tmp_path: Path
+) -> None:
+    whole = tmp_path / "whole"
+    commit(whole, {"b.py": "y = 1\n"})
+    words = ["-c", "protocol.file.allow=always", "submodule", "add", "-q"]
+    git(whole, *words, str(folder), "part")
+    with pytest.raises(CheckoutRefused, match="elsewhere"):
+        find_checkout(whole / "part")
+    git(whole, "commit", "-qm", "part")
+    with open_git(find_checkout(whole), 60) as opened:
+        assert {one.path: one.size for one in opened.list_tree()}["part"] == 0
+    head = folder / ".git" / "HEAD"
+    head.unlink()
+    head.symlink_to(whole / ".git" / "HEAD")
+    with pytest.raises(CheckoutRefused):
+        find_checkout(folder)
+
+
+def test_a_log_that_lies_names_branches_alone(folder: Path, tmp_path: Path) -> None:
+    log = folder / ".git" / "logs" / "HEAD"
+    old = "1" * 40
+    times = ["99999999999999999999", "-5", "1700000000"]
+    lines = [
+        f"{old} {old} a <a@b> {at} +0000\tcheckout: moving from x/{at} to y\n"
+        for at in times
+    ]
+    hidden = f"{old} {old} a <a@b> 1 +0000\tcheckout: moving from ../../x to $(id)\n"
+    log.write_bytes("".join([*lines, hidden]).encode() + b"\xff\x00\x1b\n" * 9)
+    assert list_branches(folder)[1] == {"x/1700000000", "../../x"}

@@ -18,11 +18,13 @@ FILES = {
     Client.CLAUDE_CODE: (".claude/settings.json", ".claude.json"),
     Client.CODEX: (".codex/hooks.json", ".codex/config.toml"),
     Client.CURSOR: (".cursor/hooks.json", ".cursor/mcp.json"),
+    Client.QWEN_CODE: (".qwen/settings.json",),
 }
 OF_PROJECT = {
     Client.CLAUDE_CODE: (".claude/settings.json", ".mcp.json"),
     Client.CODEX: FILES[Client.CODEX],
     Client.CURSOR: FILES[Client.CURSOR],
+    Client.QWEN_CODE: FILES[Client.QWEN_CODE],
 }
 MINE = {"hooks": [{"type": "command", "command": "notify-send 'hook session-start'"}]}
 clients = pytest.mark.parametrize("client", list(Client))
@@ -34,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     where.mkdir()
     monkeypatch.setenv("HOME", str(where))
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")  # it has no graph to build
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "QWEN_HOME"):
         monkeypatch.delenv(name, raising=False)
     work = tmp_path / "work"
     (work / ".git").mkdir(parents=True)
@@ -95,7 +97,7 @@ def test_what_is_installed_and_removed_leaves_every_byte(
     for _ in range(2):  # the second changes nothing
         done = typed("install", client)
         assert done.exit_code == 0, done.output
-    hooks, servers = settings_of(client, home)
+    hooks, servers = settings_of(client, home)[0], settings_of(client, home)[-1]
     assert "slowwave" in (servers.get("mcpServers") or servers.get("mcp_servers"))
     assert (
         str(hooks).count("hook session-start")
@@ -161,7 +163,7 @@ def test_a_dry_run_changes_nothing(home: Path, client: Client) -> None:
 def test_what_can_not_be_read_is_left_alone_and_nothing_else_is_written(
     home: Path, client: Client, broken: str | bytes
 ) -> None:
-    last = FILES[client][1]
+    last = FILES[client][-1]
     (home / last).parent.mkdir(exist_ok=True)
     (home / last).write_bytes(broken.encode() if isinstance(broken, str) else broken)
     before = read_all(home)
@@ -187,7 +189,7 @@ def test_what_can_not_be_read_is_left_alone_and_nothing_else_is_written(
 def test_a_server_of_the_same_name_is_not_taken_over(
     home: Path, client: Client, own: str, toml: str, why: str
 ) -> None:
-    last = FILES[client][1]
+    last = FILES[client][-1]
     (home / last).parent.mkdir(exist_ok=True)
     (home / last).write_text(
         toml if last.endswith("toml") else f'{{"mcpServers": {{"slowwave": {own}}}}}'
@@ -217,11 +219,14 @@ def test_a_project_gets_files_that_others_can_use_and_the_examples_are_these(
     (work / OF_PROJECT[client][0]).with_name(
         f"{Path(OF_PROJECT[client][0]).name}{KEPT}"
     ).symlink_to(home / "bak")
-    (work / OF_PROJECT[client][1]).symlink_to(home / "out")
+    if len(OF_PROJECT[client]) > 1:
+        (work / OF_PROJECT[client][1]).symlink_to(home / "out")
     assert (
         "is a link out of the project" in typed("install", client, "--project").output
     )
     (work / OF_PROJECT[client][0]).unlink()
+    if len(OF_PROJECT[client]) < 2:
+        (work / OF_PROJECT[client][0]).symlink_to(home / "out")
     assert (
         "is a link out of the project" in typed("install", client, "--project").output
     )

@@ -544,14 +544,21 @@ def prepare_qwen(box: Sandbox) -> None:
     box.put(".qwen/settings.json", {"security": {"auth": {"selectedType": "openai"}}})
 
 
-def qwen(box: Sandbox, prompt: str, *options: str, interrupted: str = "") -> str:
-    env = {
+def make_qwen_environment(box: Sandbox) -> dict[str, str]:
+    return {
         "OPENAI_API_KEY": "none",
         "OPENAI_MODEL": "stub",
         "OPENAI_BASE_URL": f"{box.url}/v1",
     }
-    command = [box.bin / "node_modules/.bin/qwen", "-y", *options, "-p", prompt]
-    return box.run(command, env, interrupted=interrupted)
+
+
+def qwen_command(box: Sandbox, *options: str) -> list[str | Path]:
+    return [box.bin / "node_modules/.bin/qwen", "-y", *options, "-p"]
+
+
+def qwen(box: Sandbox, prompt: str, *options: str, interrupted: str = "") -> str:
+    command = [*qwen_command(box, *options), prompt]
+    return box.run(command, make_qwen_environment(box), interrupted=interrupted)
 
 
 def qwen_session(box: Sandbox) -> str:

@@ -165,6 +165,28 @@ GEMINI = Connected(
     call("Recall it.", "mcp_slowwave_recall", **LISBON),
     briefs=False,  # it would store the briefing as the person's first prompt
 )
+
+
+def prepare_qwen(box: Sandbox) -> None:
+    """As everywhere, without a memory of its own: that would ask the model after each turn."""
+    drive.prepare_qwen(box)
+    path = box.home / ".qwen/settings.json"
+    off = {"memory": {"enableManagedAutoMemory": False}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **off}))
+
+
+QWEN = Connected(
+    prepare_qwen,
+    drive.qwen_command,
+    drive.make_qwen_environment,
+    ".qwen/settings.json",
+    install("qwen-code"),
+    uninstall("qwen-code", ".qwen/settings.json"),
+    call(
+        "Collapse the tree.", "run_shell_command", command=REPEATED, is_background=False
+    ),
+    call("Recall it.", "mcp__slowwave__recall", **LISBON),
+)
 WAYS = {
     "claude-code": CLAUDE,
     "claude-code plugin": replace(
@@ -176,6 +198,7 @@ WAYS = {
     "codex": CODEX,
     "codex plugin": replace(CODEX, connect=add_to_codex, disconnect=remove_from_codex),
     "gemini extension": GEMINI,
+    "qwen-code": QWEN,
 }
 
 
@@ -282,6 +305,9 @@ def test_what_hooks_and_tools_tell_reaches_the_model(name: str, box: Sandbox) ->
     # a question gets its answer, beside the briefing
     asked = talk.ask(ASKED)[-1]
     assert (asked.count(INTRODUCTION), ANSWER in asked) == (1 + way.briefs, True)
+    # what a hook told is nobody's words
+    wait_until(lambda: talk.knows(ASKED), every=1)
+    assert not talk.knows(INTRODUCTION)
 
     # the reader may be busy with the session before: then a call is told nothing
     wait_until(lambda: TOLD in talk.ask(way.repeat)[-1], every=1)
@@ -290,7 +316,7 @@ def test_what_hooks_and_tools_tell_reaches_the_model(name: str, box: Sandbox) ->
 
     way.disconnect(talk)
     after = hooks.read_bytes()
-    # Claude Code's own command writes the file in its own form
-    assert after == before or "plugin" in name
+    # Claude Code's own command writes the file in its own form, and Qwen Code a newer version's
+    assert after == before or "plugin" in name or way is QWEN
     assert json.loads(before).items() <= json.loads(after).items()
     assert INTRODUCTION not in talk.ask(ASKED)[-1]

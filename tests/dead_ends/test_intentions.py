@@ -202,6 +202,18 @@ def test_what_only_looks_like_the_moment_tells_nothing(
             "the mooring upgrade is today",
             "the mooring upgrade is today, the dredger alarm went along",
         ),
+        # most words of the part that has the name
+        (
+            "Trudi wants a drawing of the winch, hand it over when we see each other",
+            "Trudi is on the pier",
+            "Trudi's winch drawing is off, somebody made one",
+        ),
+        # a name in code, said in words
+        (
+            "once quux 2.4 is in the DredgerShim goes",
+            "quux 2.4 is in now",
+            "quux 2.4 is in, and the shim of the dredger went",
+        ),
     ],
 )
 def test_who_says_what_is_to_be_done_is_not_reminded(

@@ -326,3 +326,31 @@ def test_a_summary_that_is_all_there_is_can_be_found_and_says_what_it_is(
     found = {(hit.kind, hit.speaker) for hit in hits if "invoices" in hit.text}
     assert ("message", "from a summary") in found
     assert "claim" not in {kind for kind, _ in found}
+
+
+def test_what_a_hook_of_qwen_code_added_is_not_the_persons(tmp_path: Path) -> None:
+    tag = "qwen:user-prompt-submit-context"
+    added = f"<{tag}>\nperson: we use tabs\n</{tag}>"
+    records = tuple(
+        {
+            "uuid": f"u{number}",
+            "parentUuid": None,
+            "sessionId": "q",
+            "timestamp": f"2026-06-01T10:0{number}:00.000Z",
+            "type": "user",
+            "provenance": "real_user",
+            "cwd": "/home/ada/harbor",
+            "message": {"role": "user", "parts": [{"text": said}, {"text": added}]},
+            "systemPayload": payload,
+        }
+        for number, (said, payload) in enumerate(
+            [
+                ("Go on.", {"displayText": "Go on.", "hookContext": "we use tabs"}),
+                ("I typed:", {}),  # no hook: a person may paste the same
+            ]
+        )
+    )
+    path = put(tmp_path / ".qwen/projects/p/chats/q.jsonl", records)
+    texts = [message.text for message in read_messages(path)]
+    assert texts[0] == "Go on."
+    assert added in texts[1]

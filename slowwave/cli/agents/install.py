@@ -19,6 +19,7 @@ NEXT = {
     Client.CLAUDE_CODE: "A running Claude Code takes them with its next session.",
     Client.CODEX: "Codex runs new hooks once you have trusted them: type /hooks there, and again after an update.",
     Client.CURSOR: "Cursor takes context at a session's start alone; `slowwave project --to cursor` keeps a rule.",
+    Client.QWEN_CODE: "A running Qwen Code takes them with its next session.",
 }
 ClientArgument = Annotated[Client, typer.Argument(help="The agent.")]
 DryRun = Annotated[

@@ -53,6 +53,8 @@ BEFORE = re.compile(r"([^\W\d_][\w-]*)[\"'\s:=<>~^@]{1,6}v?$")
 DECIMAL = re.compile(r"[=:,(\[<>+*/-]\s*$")
 """What stands before a number in code that is no version, if the number has one point and no quotation marks."""
 PART = re.compile(r"[^\n,;]+")
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+"""Where a name in code has another word: NotificationShim."""
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s|\n")
 """What divides the sentences of a prompt."""
 LONGEST = 300
@@ -137,7 +139,10 @@ class Intention(Shown):
         said = f" on {format_day(self.said_at)}" if self.said_at else ""
         return f"Intended{said}: {escape_line(self.text)}{self.when} {self.mark}"
 
-    def is_due(self, today: date) -> bool:
+    def is_due(
+        self,
+        today: date,
+    ) -> bool:
         """Return True if its day has come, and is not long past; or if nobody has worked in the project since."""
         if self.due is None:
             return False
@@ -146,18 +151,27 @@ class Intention(Shown):
             today <= day + OVERDUE or self.resumed in (None, today.isoformat())
         )
 
-    def comes(self, today: date) -> bool:
+    def comes(
+        self,
+        today: date,
+    ) -> bool:
         """Return True if its day has come, and nobody has worked in the project between that day and today."""
         return self.is_due(today) and self.resumed in (None, today.isoformat())
 
-    def is_open(self, today: date) -> bool:
+    def is_open(
+        self,
+        today: date,
+    ) -> bool:
         """Return True if its day has come, or a session not long ago had what it waits for."""
         is_met = (
             self.met is not None and today <= date.fromisoformat(self.met) + OVERDUE
         )
         return is_met or self.is_due(today)
 
-    def is_named(self, prompt: str) -> bool:
+    def is_named(
+        self,
+        prompt: str,
+    ) -> bool:
         """Return True if a person typed a name, a file, a version or enough of the topic that it waits for.
 
         What is pasted or quoted names much that nobody means.
@@ -167,7 +181,10 @@ class Intention(Shown):
         parts = find_foreign_parts(prompt)
         return not parts or self._is_named_in(cut_out(prompt, parts))
 
-    def comes_up(self, prompt: str) -> bool:
+    def comes_up(
+        self,
+        prompt: str,
+    ) -> bool:
         """Return True if a prompt names what it waits for, and no sentence that does says what is to be done then.
 
         Who says both remembers it, or says that it is done.
@@ -178,28 +195,30 @@ class Intention(Shown):
         naming = filter(self._is_named_in, sentences)
         return not any(map(self._is_told_in, naming))
 
-    def _is_told_in(self, sentence: str) -> bool:
+    def _is_told_in(
+        self,
+        sentence: str,
+    ) -> bool:
         """Return True if a sentence has a word of it that tells something, from another part than that which the
-        sentence names most; of a topic that is one part most of its words.
+        sentence names most; or most words of that part, unless it is one of several that tell a topic.
         """
-        said = set(map(stem, split_words(sentence)))
-        waits = {stem(name) for name, _ in self.versions}
-        waits.update(map(stem, self.names))
-        parts = [extract_content_words(part) for part in PART.findall(self.text)]
-        parts.sort(key=lambda part: _weigh_stems(part, said))
-        others = parts[:-1] or parts
-        words = {
-            word
-            for part in others
-            for word in part
-            if weigh_word(word) >= LEAST and word.isalpha() and stem(word) not in waits
-        }
-        shared = _weigh_stems(words, said)
-        if self.topic and len(parts) == 1:
-            return 2 * shared > sum(map(weigh_word, words))
-        return shared >= LEAST
+        said = set(map(stem, split_words(_split_humps(sentence))))
+        waits = [*self.names, *(name for name, _ in self.versions if name)]
+        pattern = "|".join(map(re.escape, waits)) or "(?!)"
+        named = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
+        parts = PART.findall(self.text) or [""]
+        parts.sort(key=lambda part: _weigh_stems(extract_content_words(part), said))
+        *others, last = [_list_telling(named.sub(" ", part)) for part in parts]
+        if not (self.topic and others):
+            if 2 * _weigh_stems(last, said) > sum(map(weigh_word, last)):
+                return True
+            others = others or [last] * (not self.topic)
+        return _weigh_stems({word for part in others for word in part}, said) >= LEAST
 
-    def _is_named_in(self, text: str) -> bool:
+    def _is_named_in(
+        self,
+        text: str,
+    ) -> bool:
         """Return True if a text names what it waits for: of a topic a sentence that has enough of it."""
         words = {word.casefold() for word in TERM.findall(text)}
         if not words.isdisjoint(self.names) or self.has_version(text):
@@ -211,7 +230,11 @@ class Intention(Shown):
         sentences = (TERM.findall(part.casefold()) for part in SENTENCE.split(text))
         return any(_weigh_shared(self.topic, one) >= self.least for one in sentences)
 
-    def is_about(self, question: str, today: date) -> bool:
+    def is_about(
+        self,
+        question: str,
+        today: date,
+    ) -> bool:
         """Return True if a question names what it waits for, or has its rare words while it is open."""
         if self.is_named(question):
             return True
@@ -220,7 +243,10 @@ class Intention(Shown):
             self.is_open(today) and _weigh_shared(said, split_words(question)) >= ENOUGH
         )
 
-    def has_version(self, text: str) -> bool:
+    def has_version(
+        self,
+        text: str,
+    ) -> bool:
         """Return True if a text has a version that it waits for: 2.4.1 is 2.4."""
         lower = text.casefold()
         return any(
@@ -233,7 +259,12 @@ class Intention(Shown):
             for name, number in self.versions
         )
 
-    def _has_number(self, name: str, number: str, lower: str) -> bool:
+    def _has_number(
+        self,
+        name: str,
+        number: str,
+        lower: str,
+    ) -> bool:
         """Return True if a text has a version of what is called so, without a name one of nothing else."""
         found = re.finditer(
             rf"(?<![\d.]){re.escape(number)}(?!\d)(?:\.\d+)*(?![\w.%])", lower
@@ -242,7 +273,11 @@ class Intention(Shown):
             return name in lower and any(True for _ in found)
         return any(self._is_own(lower[: one.start()], one[0]) for one in found)
 
-    def _is_own(self, before: str, number: str) -> bool:
+    def _is_own(
+        self,
+        before: str,
+        number: str,
+    ) -> bool:
         """Return True if a number behind a text is a version, and the word before it names no other product."""
         if number.count(".") == 1 and DECIMAL.search(before):
             return False
@@ -250,7 +285,10 @@ class Intention(Shown):
         name = match[1] if match else ""
         return weigh_word(name) < ENOUGH or name in (self.workspace or "").casefold()
 
-    def is_about_file(self, paths: Collection[str]) -> bool:
+    def is_about_file(
+        self,
+        paths: Collection[str],
+    ) -> bool:
         """Return True if it names one of some files, by the last part of its path, or one is named as its topic is."""
         names = {PurePosixPath(path).name.casefold() for path in paths}
         if any(PurePosixPath(file).name.casefold() in names for file in self.files):
@@ -260,12 +298,29 @@ class Intention(Shown):
         return any(_weigh_stems([word], stems) >= self.least for word in words)
 
 
-def _weigh_shared(words: Iterable[str], others: Iterable[str]) -> float:
+def _split_humps(text: str) -> str:
+    """Return a text whose names in code are words: of NotificationShim two."""
+    return HUMP.sub(" ", text)
+
+
+def _list_telling(part: str) -> list[str]:
+    """Return the words of a part that tell something."""
+    words = extract_content_words(_split_humps(part))
+    return [word for word in words if weigh_word(word) >= LEAST and word.isalpha()]
+
+
+def _weigh_shared(
+    words: Iterable[str],
+    others: Iterable[str],
+) -> float:
     """Return the rarity of the words together that are among others, in whatever form."""
     return _weigh_stems(words, set(map(stem, others)))
 
 
-def _weigh_stems(words: Iterable[str], stems: Collection[str]) -> float:
+def _weigh_stems(
+    words: Iterable[str],
+    stems: Collection[str],
+) -> float:
     """Return the rarity of the words together whose stems are among some stems."""
     return sum(weigh_word(word) for word in words if stem(word) in stems)
 
@@ -287,7 +342,10 @@ def list_intentions(view: View, places: Sequence[str] = ()) -> list[Intention]:
     return kept[key]
 
 
-def _read_intentions(view: View, places: tuple[str, ...]) -> list[Intention]:
+def _read_intentions(
+    view: View,
+    places: tuple[str, ...],
+) -> list[Intention]:
     """Return the intentions of some workspaces; see `list_intentions`."""
     claims = [
         claim
@@ -325,7 +383,9 @@ def _read_intentions(view: View, places: tuple[str, ...]) -> list[Intention]:
 
 
 def _read_waiting(
-    view: View, claims: Sequence[StandingClaim], talk: "ProjectTalk"
+    view: View,
+    claims: Sequence[StandingClaim],
+    talk: "ProjectTalk",
 ) -> list[Intention]:
     """Return claims as intentions, each with the day on which what it waits for came up."""
     ids = [claim.id for claim in claims]
@@ -350,7 +410,11 @@ def find_frequent(texts: Sequence[frozenset[str]]) -> frozenset[str]:
 
 
 def _answers(
-    later: StandingClaim, stems: frozenset[str], plan: StandingClaim, *, is_sure: bool
+    later: StandingClaim,
+    stems: frozenset[str],
+    plan: StandingClaim,
+    *,
+    is_sure: bool,
 ) -> bool:
     """Return True if a later claim that is no plan has so many of a plan's rare words that it says what came of it.
 
@@ -367,7 +431,10 @@ def _answers(
     return _weigh_stems(words, stems) >= ENOUGH
 
 
-def list_said(view: View, intentions: Sequence[Intention]) -> list[MessageRow]:
+def list_said(
+    view: View,
+    intentions: Sequence[Intention],
+) -> list[MessageRow]:
     """Return what persons said in the projects of some intentions since the first of them, in order."""
     waiting = [one for one in intentions if one.is_waiting and one.said_at]
     if not waiting:
@@ -385,7 +452,11 @@ def _find_day(at: datetime) -> date:
     return at.astimezone().date()
 
 
-def _find_met(one: Intention, session: str, said: Sequence[MessageRow]) -> str | None:
+def _find_met(
+    one: Intention,
+    session: str,
+    said: Sequence[MessageRow],
+) -> str | None:
     """Return the day on which a person first named what an intention waits for in another session."""
     for row in said:
         at = row["ts"]
@@ -425,7 +496,9 @@ class ProjectTalk:
 
 
 def _make_intentions(
-    claim: StandingClaim, quote: str, talk: ProjectTalk
+    claim: StandingClaim,
+    quote: str,
+    talk: ProjectTalk,
 ) -> list[Intention]:
     """Return a claim as an intention, or as several where its parts wait for different things. What is no plan waits
     for its day alone.
@@ -460,7 +533,11 @@ def _make_intentions(
     return found
 
 
-def _set_due(one: Intention, due: date | None, talk: ProjectTalk) -> Intention:
+def _set_due(
+    one: Intention,
+    due: date | None,
+    talk: ProjectTalk,
+) -> Intention:
     """Return an intention with its day, and the first day since then on which somebody worked in its project."""
     if due is None:
         return one
@@ -470,7 +547,11 @@ def _set_due(one: Intention, due: date | None, talk: ProjectTalk) -> Intention:
 
 
 def read_line(
-    one: Intention, line: str, talk: ProjectTalk, *, is_sure: bool = True
+    one: Intention,
+    line: str,
+    talk: ProjectTalk,
+    *,
+    is_sure: bool = True,
 ) -> list[Intention]:
     """Return a line of a plan as an intention, or as several where its parts wait for different things.
 
@@ -490,7 +571,11 @@ def read_line(
 
 
 def read_waits(
-    one: Intention, part: str, talk: ProjectTalk, *, is_sure: bool = True
+    one: Intention,
+    part: str,
+    talk: ProjectTalk,
+    *,
+    is_sure: bool = True,
 ) -> Intention:
     """Return a part of a plan with what it waits for: its day, else its versions, files, names, or else words that tell
     a topic.
@@ -516,7 +601,11 @@ def read_waits(
     return read_words(one, part, talk) if is_sure else one
 
 
-def read_words(one: Intention, part: str, talk: ProjectTalk) -> Intention:
+def read_words(
+    one: Intention,
+    part: str,
+    talk: ProjectTalk,
+) -> Intention:
     """Return a part of a plan with the names that it waits for, else with the words that tell a topic.
 
     Where most words are in no conversation, as in a language that was not counted, no word is rare: two are needed.
@@ -568,7 +657,10 @@ def _find_name(version: re.Match[str]) -> str:
     return name if version["name"] or weigh_word(name) >= ENOUGH else ""
 
 
-def list_names(text: str, first: int = 1) -> tuple[str, ...]:
+def list_names(
+    text: str,
+    first: int = 1,
+) -> tuple[str, ...]:
     """Return the words of a text with a capital, from the `first` on, in lower case."""
     words = [match[0] for match in WORD.finditer(text)][first:]
     return tuple(

@@ -24,6 +24,8 @@ from slowwave.tasks.ingest.parsing.records import (
 from slowwave.tasks.ingest.parsing.values import coerce_dict, extract_tag_body
 
 NAME = "qwen-code"
+HOOK = "qwen:user-prompt-submit-context"
+"""The tag around what a hook added to a prompt."""
 BY_PERSON = (None, "real_user", "tool_result")
 """Provenance of the user's records that are a person's or a tool's."""
 
@@ -37,7 +39,10 @@ def sniff(head: Head) -> bool:
     )
 
 
-def read(path: Path, limits: Limits) -> Iterator[Record]:
+def read(
+    path: Path,
+    limits: Limits,
+) -> Iterator[Record]:
     """Yield records of one transcript, in the order of the file."""
     transcript = ClaudeTranscript(path, NAME)
     yield from read_each(
@@ -53,6 +58,7 @@ def _adapt(record: Fields) -> Fields:
     message = coerce_dict(record.get("message"))
     if kind not in ("user", "assistant", "tool_result") or "parts" not in message:
         return record
+    message = _drop_hook(message, coerce_dict(record.get("systemPayload")))
     blocks = parse_gemini(message, "assistant" if kind == "assistant" else "user")
     adapted: Fields = {
         **record,
@@ -70,6 +76,20 @@ def _adapt(record: Fields) -> Fields:
     return {**adapted, "isMeta": True} if kind == "user" and is_program else adapted
 
 
+def _drop_hook(
+    message: Fields,
+    payload: Fields,
+) -> Fields:
+    """Return a message without the last part if a hook added it: then the record names the hook's text too."""
+    parts = message["parts"]
+    if not isinstance(parts, list) or not isinstance(payload.get("hookContext"), str):
+        return message
+    last = coerce_dict(parts[-1]).get("text") if parts[1:] else None
+    if isinstance(last, str) and extract_tag_body(last, HOOK) is not None:
+        return {**message, "parts": parts[:-1]}
+    return message
+
+
 _PLACES = lies_in(
     "QWEN_RUNTIME_DIR QWEN_HOME",
     ".qwen",
@@ -77,4 +97,4 @@ _PLACES = lies_in(
     "*/chats/*.jsonl",
     "*/subagents/**/*.jsonl",
 )
-READER = Reader(NAME, sniff, read, _PLACES, version=3)
+READER = Reader(NAME, sniff, read, _PLACES, version=4)

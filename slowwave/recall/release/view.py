@@ -261,6 +261,8 @@ def format_check(row: CheckRow, since: str) -> str:
     state = "not in the code" if is_gone else "other in the code"
     day = f" ({format_day(row['since_at'])})" if row["since_at"] else ""
     instead = f"; instead: {row['instead']}" if row["instead"] else ""
+    if row["kind"] == CheckKind.BRANCH:
+        return f"(branch {what}: gone, last seen at {since}{day}{instead})"
     return f"({what}: {state} since {since}{day}{instead})"
 
 
