@@ -24,7 +24,12 @@ from slowwave.store.crypt import MAGIC, VARIABLE, decrypt, encrypt
 from slowwave.store.lock import HOLDER_FILE, writer_lock
 from slowwave.store.manifest import PIECE, measure_file, sync_changes
 from slowwave.store.place import refuse_copy
-from slowwave.store.private import make_files_private, make_private_folder, open_new
+from slowwave.store.private import (
+    make_files_private,
+    make_private_folder,
+    open_new,
+    sync_path,
+)
 from slowwave.store.releases import load_releases
 from slowwave.store.repair import check_store
 
@@ -51,7 +56,7 @@ def back_up(
     """
     folder = root / space
     releases = load_releases(folder)
-    if file.exists():
+    if file.exists() or file.is_symlink():
         raise UsageError(f"{file} is there already: name a file that is new")
     if folder.resolve() in file.resolve().parents:
         raise UsageError(
@@ -84,7 +89,9 @@ def back_up(
                 _add(packed, MANIFEST, raw := orjson.dumps(manifest), len(raw))
                 for name, (size, _) in manifest["files"].items():
                     _add(packed, name, folder / name, size)
+            sync_path(part)
             part.replace(file)
+            sync_path(file.parent)
         finally:
             part.unlink(missing_ok=True)
     return manifest
