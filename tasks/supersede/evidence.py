@@ -19,7 +19,7 @@ from slowwave.tasks.dedupe.candidates import (
 )
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import ClaimTexts, normalise_claim
-from slowwave.tasks.dedupe.pairs import stack_unit_vectors, tell_pairs
+from slowwave.tasks.dedupe.pairs import order_by_words, stack_unit_vectors, tell_pairs
 from slowwave.tasks.supersede.candidates import (
     LEAST_LIKENESS,
     LIKEST,
@@ -224,7 +224,9 @@ class PairRanker:
             (ranked.company[:, :2].min(axis=1) < LIKEST)
             & (ranked.likeness >= LEAST_LIKENESS)
         )
-        return ranked.select(np.flatnonzero(judged))
+        places = np.flatnonzero(judged)
+        order = order_by_words(ranked.pairs[places], self.claims)
+        return ranked.select(places[order])
 
     def read_pairs(self, pairs: Pairs, reader: PairReader | None) -> dict[str, Odds]:
         """Return the log-odds of each pair by the name of the feature; none without a reader or vectors."""
