@@ -115,9 +115,7 @@ def export_tables(
         )
         manifest = _write_manifest(part, snapshot, layout, facts)
         # noted before it is there, so that a forgetting finds it in any case
-        at = manifest["exported_at"]
-        export = Export(at, str(to.resolve()), form, manifest["release"])
-        note_export(snapshot.dir, export)
+        _note_export(snapshot, to, form, manifest["exported_at"])
     return manifest | {"to": str(to), "written": True}
 
 
@@ -427,8 +425,12 @@ def export_learnings(
 
 
 def _note_file(snapshot: Snapshot, to: Path, form: str) -> None:
-    """Note an exported file in the space, so that a forgetting finds it."""
-    at = datetime.now(UTC).isoformat(timespec="seconds")
+    """Note a file that is exported now."""
+    _note_export(snapshot, to, form, datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _note_export(snapshot: Snapshot, to: Path, form: str, at: str) -> None:
+    """Note an export in the space, so that a forgetting finds it."""
     export = Export(at, str(to.resolve()), form, snapshot.release.name)
     note_export(snapshot.dir, export)
 
