@@ -66,21 +66,12 @@ def back_up(
     part = file.with_name(f"{file.name}.part")
     with make_files_private(), writer_lock(folder, "backup", "backup"):
         _check_whole(folder)
-        files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-        paths = [
-            path
-            for path in files
-            if path.suffix != ".lock" and path.name != HOLDER_FILE
-        ]
         manifest: Manifest = {
             "format": FORMAT,
             "space": space,
             "release": releases[-1].name if releases else None,
             "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "files": {
-                path.relative_to(folder).as_posix(): measure_file(path)
-                for path in paths
-            },
+            "files": _measure_files(folder),
         }
         # written under another name, and renamed when it is complete
         try:
@@ -95,6 +86,16 @@ def back_up(
         finally:
             part.unlink(missing_ok=True)
     return manifest
+
+
+def _measure_files(folder: Path) -> dict[str, Any]:
+    """Return by path, relative to the folder, what `measure_file` says of each file but the locks."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): measure_file(path)
+        for path in files
+        if path.suffix != ".lock" and path.name != HOLDER_FILE
+    }
 
 
 def restore(
