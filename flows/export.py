@@ -9,6 +9,7 @@ A manifest names the release and each table's rows, file and columns, so a reade
 folder is written beside it and moved there when it is complete, so a killed export does not block the next.
 """
 
+import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -28,7 +29,7 @@ from slowwave.schemas.tables import CLAIMS, INTERNAL, MESSAGES, RELEASED, TABLES
 from slowwave.schemas.vocabulary import LEARNINGS
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.logs import Export, note_export
-from slowwave.store.private import open_new
+from slowwave.store.private import open_new, replace_file
 from slowwave.store.releases import Snapshot
 from slowwave.tasks.publish.export import (
     FORMATS,
@@ -113,10 +114,8 @@ def export_tables(
             else _write_tables(snapshot, chosen, part, layout)
         )
         manifest = _write_manifest(part, snapshot, layout, facts)
-    note_export(
-        snapshot.dir,
-        Export(manifest["exported_at"], str(to.resolve()), form, manifest["release"]),
-    )
+        # noted before it is there, so that a forgetting finds it in any case
+        _note_export(snapshot, to, form, manifest["exported_at"])
     return manifest | {"to": str(to), "written": True}
 
 
@@ -271,17 +270,21 @@ def fill_place(to: Path, snapshot: Snapshot) -> Path:
 
 @contextmanager
 def _fill_new_folder(to: Path) -> Iterator[Path]:
-    """Yield the folder to write to: `to` itself if it exists, else a new folder beside it.
+    """Yield a new folder beside `to`, which is moved to `to` when the block ends and removed if the block raises.
 
-    The new folder is moved to `to` when the block ends, and removed if the block raises.
+    An empty folder is replaced. Where it can't be, since it is another disk or its parent is not ours, it is filled.
     """
-    if to.exists():
+    to = to.absolute()
+    if to.exists() and (os.path.ismount(to) or not os.access(to.parent, os.W_OK)):
         yield to
         return
-    to = to.absolute()
     part = to.with_name(f".{to.name}.part")
+    if part.is_symlink():
+        part.unlink()
     shutil.rmtree(part, ignore_errors=True)  # of an export that was killed
     part.mkdir(parents=True)
+    if to.exists():
+        shutil.copymode(to, part)
     try:
         yield part
         part.replace(to)
@@ -303,6 +306,8 @@ def _find_earlier_export(
         UsageError: the folder holds something else; or its path has no placeholder or the export is encrypted, so an
             earlier one can't be reused.
     """
+    if to.is_symlink():
+        raise UsageError(f"{to} is a link: name the folder that is meant")
     if not to.exists() or (to.is_dir() and not any(to.iterdir())):
         return None
     may_repeat = to != template and not layout.phrase
@@ -413,15 +418,19 @@ def export_learnings(
         head = {LEARNINGS: SCHEMA, "release": name, "claims": learnings}
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         content = orjson.dumps(head, option=options)
-    with open_new(to) as out:
-        out.write(content)
-    _note_file(snapshot, to, form)
+    _note_file(snapshot, to, form)  # so that a forgetting finds it if this is killed
+    replace_file(to, content, 0o666)
+    _note_file(snapshot, to, form)  # the time by which it is this very file
     return len(learnings)
 
 
 def _note_file(snapshot: Snapshot, to: Path, form: str) -> None:
-    """Note an exported file in the space, so that a forgetting finds it."""
-    at = datetime.now(UTC).isoformat(timespec="seconds")
+    """Note a file that is exported now."""
+    _note_export(snapshot, to, form, datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _note_export(snapshot: Snapshot, to: Path, form: str, at: str) -> None:
+    """Note an export in the space, so that a forgetting finds it."""
     export = Export(at, str(to.resolve()), form, snapshot.release.name)
     note_export(snapshot.dir, export)
 

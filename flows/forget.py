@@ -31,7 +31,8 @@ from slowwave.tasks.forget.lineage import (
 )
 from slowwave.tasks.forget.plan import Plan
 from slowwave.tasks.forget.proof import scan_files
-from slowwave.tasks.forget.select import Wanted, Words, select_messages
+from slowwave.tasks.forget.select import Wanted, select_messages
+from slowwave.tasks.forget.spelling import Words
 from slowwave.tasks.forget.stages import erase
 from slowwave.tasks.forget.task import find_live, forget_due, seal_plans
 from slowwave.tasks.ingest.task import read_transcripts

@@ -19,7 +19,7 @@ from slowwave.schemas.tables import CHAIN, CLAIMS, RELEASED, RUNS
 from slowwave.schemas.vocabulary import RunStatus, Status
 from slowwave.store.indexes import count_unindexed
 from slowwave.store.logs import Asked, read
-from slowwave.store.private import open_new
+from slowwave.store.private import replace_file
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.tasks.job import ERRORS, StepReport, parse_steps, parse_usage
@@ -104,12 +104,7 @@ def write_metrics_after(settings: Settings) -> Iterator[None]:
         if path := settings.storage.metrics_file:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
-                beside = path.with_name(f"{path.name}.new")
-                figures = render_metrics(settings)
-                beside.unlink(missing_ok=True)
-                with open_new(beside) as out:
-                    out.write(figures)
-                beside.replace(path)
+                replace_file(path, render_metrics(settings), 0o666)
             except (OSError, SlowwaveError, ModuleNotFoundError) as trouble:
                 LOG.warning("no metrics are written to %s: %s", path, trouble)
 

@@ -88,12 +88,12 @@ def _load_aliases(path: Path, mtime_ns: int) -> dict[str, str]:
     return {old: new for old, new in pairs if isinstance(new, str) and old and new}
 
 
-def write_alias(old: str, new: str) -> Path:
-    """Write into the user's settings file that a workspace has another name now, and return the file's path.
+def add_alias(old: str, new: str) -> tuple[Path, str]:
+    """Return the user's settings file, and its text with the alias that a workspace has another name now.
 
     Raises:
-        UsageError: the file has an alias of the old name already, is no valid TOML, has its aliases in another form
-            than a table with a header, or can't be written.
+        UsageError: the file has an alias of the old name already, is no valid TOML, or has its aliases in another form
+            than a table with a header.
     """
     path = find_user_file() or get_default_path()
     text = path.read_text(encoding="utf-8-sig") if path.is_file() else ""
@@ -108,12 +108,7 @@ def write_alias(old: str, new: str) -> Path:
         raise UsageError(
             f"{path} has `{ALIASES}` in a form that can't be added to; write the alias of {old!r} there"
         )
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(longer, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} can't be written: {error.strerror}") from None
-    return path
+    return path, longer
 
 
 def _insert_alias(text: str, old: str, new: str) -> str:

@@ -182,8 +182,7 @@ def _set_alias(
     new: str,
     as_json: bool,
 ) -> Row | None:
-    from slowwave.schemas.settings_files import write_alias
-    from slowwave.text.workspaces import anchor_workspace
+    from slowwave.text.workspaces import anchor_workspace, write_alias
 
     if what != "alias":
         raise UsageError(

@@ -107,7 +107,9 @@ class Resident(ThreadingMixIn, TCPServer):
         self.token = make_nonce()
         fresh = self.files.token.with_suffix(".new")
         fresh.unlink(missing_ok=True)
-        fresh.write_text(f"{self.server_address[1]} {self.token}", encoding="ascii")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(fresh, flags, 0o600), "w", encoding="ascii") as out:
+            out.write(f"{self.server_address[1]} {self.token}")
         fresh.replace(self.files.token)
 
     def _read_mark(self) -> tuple[int, int]:

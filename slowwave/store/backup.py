@@ -24,7 +24,12 @@ from slowwave.store.crypt import MAGIC, VARIABLE, decrypt, encrypt
 from slowwave.store.lock import HOLDER_FILE, writer_lock
 from slowwave.store.manifest import PIECE, measure_file, sync_changes
 from slowwave.store.place import refuse_copy
-from slowwave.store.private import make_files_private, make_private_folder, open_new
+from slowwave.store.private import (
+    make_files_private,
+    make_private_folder,
+    open_new,
+    sync_path,
+)
 from slowwave.store.releases import load_releases
 from slowwave.store.repair import check_store
 
@@ -51,7 +56,7 @@ def back_up(
     """
     folder = root / space
     releases = load_releases(folder)
-    if file.exists():
+    if file.exists() or file.is_symlink():
         raise UsageError(f"{file} is there already: name a file that is new")
     if folder.resolve() in file.resolve().parents:
         raise UsageError(
@@ -61,21 +66,12 @@ def back_up(
     part = file.with_name(f"{file.name}.part")
     with make_files_private(), writer_lock(folder, "backup", "backup"):
         _check_whole(folder)
-        files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-        paths = [
-            path
-            for path in files
-            if path.suffix != ".lock" and path.name != HOLDER_FILE
-        ]
         manifest: Manifest = {
             "format": FORMAT,
             "space": space,
             "release": releases[-1].name if releases else None,
             "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "files": {
-                path.relative_to(folder).as_posix(): measure_file(path)
-                for path in paths
-            },
+            "files": _measure_files(folder),
         }
         # written under another name, and renamed when it is complete
         try:
@@ -84,10 +80,22 @@ def back_up(
                 _add(packed, MANIFEST, raw := orjson.dumps(manifest), len(raw))
                 for name, (size, _) in manifest["files"].items():
                     _add(packed, name, folder / name, size)
+            sync_path(part)
             part.replace(file)
+            sync_path(file.parent)
         finally:
             part.unlink(missing_ok=True)
     return manifest
+
+
+def _measure_files(folder: Path) -> dict[str, Any]:
+    """Return by path, relative to the folder, what `measure_file` says of each file but the locks."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): measure_file(path)
+        for path in files
+        if path.suffix != ".lock" and path.name != HOLDER_FILE
+    }
 
 
 def restore(

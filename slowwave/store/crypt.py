@@ -17,6 +17,10 @@ COMMAND = "SLOWWAVE_BACKUP_KEY_COMMAND"
 """Variables with the passphrase, or with a command that prints it (`secret-tool lookup app slowwave`)."""
 PUBLIC = "age1"
 SECRET = "AGE-SECRET-KEY-1"
+TOO_SLOW = "Excessive work parameter"
+"""What age says if a passphrase would take this machine too long."""
+TRIES = 5
+"""Most times that this is asked of a passphrase."""
 """Prefixes of age's own keys. A key encrypts a stream of any size; a passphrase needs all of it in memory."""
 FILE_SYSTEMS = (
     "fuse.gocryptfs",
@@ -93,13 +97,34 @@ def decrypt(source: IO[bytes], out: IO[bytes], key: str) -> None:
         if key.startswith(SECRET):
             pyrage.decrypt_io(source, out, [pyrage.x25519.Identity.from_str(key)])
         else:
-            out.write(pyrage.passphrase.decrypt(source.read(), key))
+            out.write(_decrypt_by_passphrase(source.read(), key))
     except (pyrage.DecryptError, pyrage.IdentityError, OSError) as error:
-        # the reason may also be that age finds the passphrase's work factor too high for a busy machine
+        if TOO_SLOW in f"{error}":
+            raise UsageError(
+                "this machine is too busy, or too slow, for the work that this backup's passphrase asks for: nothing "
+                "was restored; try again when it does less, or decrypt the file with `age -d`"
+            ) from None
         why = ascii(f"{error}").replace("\\n", " ")
         raise UsageError(
             f"the passphrase is wrong, or the file was altered: nothing was restored ({why})"
         ) from None
+
+
+def _decrypt_by_passphrase(data: bytes, phrase: str) -> bytes:
+    """Return the decrypted bytes.
+
+    age first measures the machine for a moment, and refuses what would take it 16 times as long as what it would ask
+    for itself. A busy machine may fail that once, so it is tried again.
+    """
+    import pyrage
+
+    for _ in range(TRIES - 1):
+        try:
+            return pyrage.passphrase.decrypt(data, phrase)
+        except pyrage.DecryptError as error:
+            if TOO_SLOW not in f"{error}":
+                raise
+    return pyrage.passphrase.decrypt(data, phrase)
 
 
 def find_encryption(

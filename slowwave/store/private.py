@@ -31,15 +31,16 @@ def make_private_folder(folder: Path) -> None:
             path.mkdir(mode=FOLDER, exist_ok=True)
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file, or make it, so that only its owner can read it. The content is synced before it replaces the old.
+def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
+    """Replace a file, or make it; by default only its owner can read it. The content is synced before it replaces the
+    old one. A link in its place is replaced, not followed.
 
     Raises:
         OSError: the file can't be written. The old file is unchanged.
     """
     fresh = path.with_name(f".{path.name}.new")
     fresh.unlink(missing_ok=True)
-    with open_new(fresh, 0o600) as out:
+    with open_new(fresh, mode) as out:
         out.write(content)
         out.flush()
         os.fsync(out.fileno())

@@ -26,7 +26,8 @@ from rapidfuzz import fuzz, process
 
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.places import name_last_part
-from slowwave.schemas.settings_files import load_aliases
+from slowwave.schemas.settings_files import add_alias, load_aliases
+from slowwave.text.marked import write_whole
 
 _CLIENTS = "name by a client"
 MOST_LISTED = 5
@@ -429,3 +430,17 @@ def _read_address(url: str) -> str | None:
 
 def _take_last_part(name: str) -> str:
     return name_last_part(name).casefold()
+
+
+def write_alias(old: str, new: str) -> Path:
+    """Write into the user's settings file that a workspace has another name now, and return the file's path.
+
+    Raises:
+        UsageError: as `add_alias`, or the file can't be written.
+    """
+    path, text = add_alias(old, new)
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise UsageError(f"{path} can't be written: {error.strerror}") from None
+    return path

@@ -34,7 +34,7 @@ from slowwave.tasks.dedupe.candidates import (
 )
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import ClaimTexts
-from slowwave.tasks.dedupe.pairs import stack_unit_vectors, tell_pairs
+from slowwave.tasks.dedupe.pairs import order_by_words, stack_unit_vectors, tell_pairs
 from slowwave.text.words import FIRST_PERSON, LATIN
 
 ABOUT = 0.15
@@ -519,7 +519,9 @@ class PairRanker:
             (ranked.company[:, :2].min(axis=1) < LIKEST)
             & (ranked.likeness >= LEAST_LIKENESS)
         )
-        return ranked.select(np.flatnonzero(judged))
+        places = np.flatnonzero(judged)
+        order = order_by_words(ranked.pairs[places], self.claims)
+        return ranked.select(places[order])
 
     def read_pairs(self, pairs: Pairs, read: ReadVectors | None) -> Mapping[str, Odds]:
         """Return what a model reads of each pair by the name of the feature; nothing without a model."""

@@ -2,7 +2,7 @@
 
 A pair is (row, row) with the smaller first. Words cost near-linear time, since blocks are capped. Vectors are compared
 exactly up to `EXACT_ROWS` rows of a group; above, by cells of about √n rows around sampled centres (an inverted file),
-n·√n in all.
+n·√n in all. A cell of many look-alikes, such as one template's lines, is cut into parts, so that this holds for it too.
 """
 
 from collections.abc import Iterable
@@ -24,6 +24,8 @@ EXACT_ROWS = 20_000
 COSINES = 4_000_000
 """Most floats in memory at a time, of cosines and of vectors."""
 PROBES = 3
+FULL_CELL = 4
+"""A cell of more than this many times the mean number of rows is cut: what fills it is about equally near."""
 WINDOW = 12
 """In a word's block, sorted by the other words, each claim is paired with this many of the next."""
 MIN_COSINE = 0.6
@@ -187,7 +189,10 @@ def _find_nearest(
 def _build_cells(
     vectors: Floats, rows: npt.NDArray[np.int64]
 ) -> list[npt.NDArray[np.int64]]:
-    """Return rows by their PROBES nearest of √n evenly sampled centres; each row is in several cells."""
+    """Return rows by their PROBES nearest of √n evenly sampled centres; each row is in several cells.
+
+    No cell has more than FULL_CELL times the mean number of rows: the nearest of its rows are then sought in one part.
+    """
     centres = vectors[rows[:: max(1, int(np.sqrt(len(rows))))]]
     home = np.empty((len(rows), PROBES), dtype=np.int32)
     step = max(1, COSINES // len(centres))
@@ -199,4 +204,9 @@ def _build_cells(
     member = np.repeat(np.arange(len(rows)), PROBES)
     by_cell = np.argsort(home.ravel(), kind="stable")
     edges = np.searchsorted(home.ravel()[by_cell], np.arange(1, len(centres)))
-    return [rows[group] for group in np.split(member[by_cell], edges)]
+    most = FULL_CELL * len(member) // len(centres)
+    return [
+        rows[cell[start : start + most]]
+        for cell in np.split(member[by_cell], edges)
+        for start in range(0, len(cell), most)
+    ]

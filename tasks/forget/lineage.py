@@ -35,7 +35,7 @@ from slowwave.tasks.forget.canaries import pick_canaries
 from slowwave.tasks.forget.erase import FORGOTTEN_REASON, blank_message
 from slowwave.tasks.forget.exports import holds_any, list_exports
 from slowwave.tasks.forget.plan import Plan, find_summaries, read_forgotten, touch
-from slowwave.tasks.forget.select import Words
+from slowwave.tasks.forget.spelling import Words
 from slowwave.text.spans import format_span_id
 
 AT_ONCE = 2_000

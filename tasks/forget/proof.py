@@ -27,7 +27,7 @@ from slowwave.tasks.forget.canaries import STEP, Canaries
 from slowwave.tasks.forget.erase import is_blank
 from slowwave.tasks.forget.exports import list_exports
 from slowwave.tasks.forget.plan import Plan, read_forgotten
-from slowwave.tasks.forget.select import Words
+from slowwave.tasks.forget.spelling import Words
 from slowwave.tasks.ingest.vault import find_broken_chains
 
 FORMAT = "slowwave-forgetting/1"

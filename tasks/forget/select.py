@@ -1,16 +1,12 @@
 """Select the messages to forget: those that a request names, and those that are too old."""
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
-from html import unescape
 from itertools import compress
 from operator import and_
 from pathlib import Path
-from unicodedata import category, normalize
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +18,7 @@ from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.store.names import find_named_row, find_sessions
 from slowwave.store.store import Store
-from slowwave.text.fence import CONTROLS, SHAPELESS, neutralize_template_marks
+from slowwave.tasks.forget.spelling import Words
 from slowwave.text.times.dates import convert_to_utc
 from slowwave.text.workspaces import (
     anchor_workspace,
@@ -30,108 +26,6 @@ from slowwave.text.workspaces import (
     match_workspaces,
     require_workspaces,
 )
-
-ESCAPED = re.compile(r'\\(?:u[0-9a-fA-F]{4}(?:\\u[0-9a-fA-F]{4})*|["\\/bfnrt])')
-"""An escape of JSON. Consecutive `\\u` escapes are matched together, since two may form one character."""
-BORDER = "\x02"
-"""Marks the borders of words in camel case; folded texts do not contain it."""
-CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-NO_LETTER = re.compile(r"[\W_]+")
-NO_ASCII_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
-# A hyphen may have a space after it.
-GLUE = rf"(?:[^\w\s.,;:!?/@=+]|_|{BORDER}|[-‐‑] ?)"
-LINK = re.compile(r"\]\([^()\s]{0,2000}(?:\s[^()]{0,200})?\)|\]\[[^\[\]]{0,200}\]")
-TAG = re.compile(r"</?[A-Za-z][^<>]{0,200}>")
-MARKUP = re.compile(r"[&<]|\]\(|\]\[")
-
-
-class Words:
-    """Finds words in texts, both as they are written and as recall shows them.
-
-    It ignores case, letter forms, white space, JSON escapes, invisible characters, marks, markup, links, entities,
-    hyphens and camel case.
-    """
-
-    def __init__(self, phrases: Sequence[str]) -> None:
-        self.folded = {_fold(phrase) for phrase in phrases}
-        self.width = 12 * max(
-            len(phrase.encode("utf-8", "replace")) for phrase in self.folded
-        )
-        self._letters = {
-            NO_LETTER.sub("", phrase): _build_pattern(phrase) for phrase in self.folded
-        }
-        self._letters.pop("", None)  # a phrase of signs only has no other spelling
-
-    def stand_in(self, texts: Sequence[str | None]) -> list[bool]:
-        """Return for each text True if it contains one of the words. An empty or missing text contains none."""
-        return [self._stands_in(text) if text else False for text in texts]
-
-    def _stands_in(self, text: str) -> bool:
-        for spelling in {text, _show(text)} if MARKUP.search(text) else (text,):
-            parts = _fold(spelling, BORDER)
-            if any(phrase in parts.replace(BORDER, "") for phrase in self.folded):
-                return True
-            letters = _keep_letters(parts)
-            if any(
-                phrase in letters and pattern.search(parts)
-                for phrase, pattern in self._letters.items()
-            ):
-                return True
-        return False
-
-    def find(self, data: bytes | memoryview) -> set[str]:
-        """Return all the words if the bytes, read as UTF-8, contain one of them; else an empty set."""
-        return (
-            self.folded if self.stand_in([str(data, "utf-8", "ignore")])[0] else set()
-        )
-
-
-def _build_pattern(phrase: str) -> re.Pattern[str]:
-    """Return the pattern of a folded phrase, for a text that is folded with borders.
-
-    Marks and hyphens may occur within a word. Between words there must be one or more characters other than letters
-    and digits.
-    """
-    words = [
-        f"{GLUE}*".join(map(re.escape, word))
-        for word in NO_LETTER.split(phrase)
-        if word
-    ]
-    return re.compile(rf"[\W_{BORDER}]+".join(words))
-
-
-def _keep_letters(text: str) -> str:
-    """Return the letters and digits of a text."""
-    if not text.isascii():
-        return NO_LETTER.sub("", text)
-    # This is about twenty times as fast as the pattern.
-    return text.encode().translate(None, NO_ASCII_LETTERS).decode()
-
-
-def _show(text: str) -> str:
-    """Return a text as Markdown and HTML show it: links as their names, no tags, entities as characters."""
-    return TAG.sub("", LINK.sub("]", unescape(text)))
-
-
-def _fold(text: str, border: str = "") -> str:
-    """Return a text in the form in which it is compared, with `border` before each word inside camel case."""
-    while "\\" in text and text != (
-        text := ESCAPED.sub(lambda match: json.loads(f'"{match[0]}"'), text)
-    ):
-        pass
-    if not text.isprintable():  # most texts are, and need no look at each letter
-        unseen = {
-            ord(char): None
-            for char in set(text)
-            if category(char) in CONTROLS and not char.isspace()
-        }
-        text = text.translate(unseen)
-    text = SHAPELESS.sub("", text)
-    if border:
-        text = CAMEL.sub(border, text)
-    return " ".join(
-        normalize("NFKC", neutralize_template_marks(text).casefold()).split()
-    )
 
 
 @dataclass(frozen=True)

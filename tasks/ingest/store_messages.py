@@ -350,6 +350,8 @@ def build_session_row(
 
 def find_inactive_ids(messages: pl.DataFrame, taken_back: set[str]) -> set[str]:
     """Return the ids of messages that their transcript took back, and of older versions of rewritten messages."""
+    if not taken_back and messages["identity"].is_unique().all():
+        return set()
     newest = (
         messages.group_by("identity")
         .agg(pl.col("message_id").last())["message_id"]

@@ -68,7 +68,8 @@ from slowwave.tasks.forget.proof import (
     load_certificate,
     scan_files,
 )
-from slowwave.tasks.forget.select import Wanted, Words
+from slowwave.tasks.forget.select import Wanted
+from slowwave.tasks.forget.spelling import Words
 from slowwave.tasks.ingest.vault import find_broken_chains
 from slowwave.tasks.publish.learnings import SCHEMA
 from tests.command_line import typed
@@ -832,23 +833,69 @@ def test_an_empty_file_of_a_table_ends_no_scan(tmp_path: Path) -> None:
 
 
 PHRASE = "the Falkenrath budget is 4000 crowns"
+SPELT = [
+    "the **Falkenrath budget** is `4000` crowns",
+    "the **Falken**rath _budget_ is ~~4000~~ crowns",
+    "the [Falkenrath budget](https://example.org/x) is [4000][1] crowns",
+    "the [Falkenrath](https://example.org/a_(b)) budget is 4000 crowns",
+    "the Falkenrath[^2] budget is ![4000](a.png) crowns",
+    "the Falken&shy;rath&nbsp;budget is &#52;000 crowns",
+    "the Falkenrath&amp;nbsp;budget is &amp;#52;000 crowns",
+    "the Falken-\nrath budget is 4000 crowns",
+    "> the Falken-\n> rath budget is\n> 4000 crowns",
+    "// the Falken\u00ad\n// rath budget is 4000 crowns",
+    "theFalkenrathBudget is 4000 crowns",
+    "the_falkenrath_budget is <i>4000</i> cro<b>wns</b>",
+    'the <a title="x > y">Falken</a>rath budget<!-- old --> is 4000 crowns',
+    "> the Falkenrath\\n> budget | is \\u0034000 | crowns",
+    "the Falken\u3164rath budget is 4000 crowns",
+    "the Fal\u200bken\ufe0frath budget is 4000 crowns",
+    "| the **Falkenrath** | budget | is | 4000 | crowns |",
+    "1. the Falkenrath\n2. budget\n- [x] is 4000\n* crowns",
+    "the Falkenrath\\_budget is \\*4000\\* crowns",
+    "the%20Falken%72ath+budget+is+4000+crowns",
+    "\x1b[1mthe Falken\x1b[0mrath budget is 4000 crowns",
+    "the “Falkenrath” ‘budget’ is «4000» crowns",
+    "ｔｈｅ 𝐅𝐚𝐥𝐤𝐞𝐧𝐫𝐚𝐭𝐡 budget is ④⓪⓪⓪ crowns",
+    "THE-FALKENRATH-BUDGET.is::4000/crowns",
+]
+"""Ways in which Markdown, HTML, code, links and terminals write the phrase."""
+
+
+@pytest.mark.parametrize("said", SPELT)
+def test_words_are_found_as_they_are_shown(said: str) -> None:
+    assert Words([PHRASE]).stand_in([f"We decided that {said} a year."]) == [True]
+
+
+# In a phrase marks that may be code stay, and an item's number.
+KEPT_MARKS = ("[^2]", "title=", "&amp;nbsp;", "1. the")
 
 
 @pytest.mark.parametrize(
-    "said",
+    "said", [said for said in SPELT if not any(mark in said for mark in KEPT_MARKS)]
+)
+def test_words_are_found_by_another_spelling_of_them(said: str) -> None:
+    assert Words([said]).stand_in([f"We decided that {PHRASE} a year."]) == [True]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text"),
     [
-        "the **Falkenrath budget** is `4000` crowns",
-        "the [Falkenrath budget](https://example.org/x) is [4000][1] crowns",
-        "the Falken&shy;rath&nbsp;budget is &#52;000 crowns",
-        "the Falken-\nrath budget is 4000 crowns",
-        "theFalkenrathBudget is 4000 crowns",
-        "the_falkenrath_budget is <i>4000</i> cro<b>wns</b>",
-        "> the Falkenrath\\n> budget | is \\u0034000 | crowns",
-        "the Falken\u3164rath budget is 4000 crowns",
+        ("Café Zürich", "im Cafe\u0301 Zu\u0308rich"),
+        ("Cafe\u0301 Zu\u0308rich", "im Café Zürich"),
+        ("office file", "the o\ufb03ce \ufb01le"),
+        ("don't panic", "don’t panic"),
+        ("pre-war ship", "a pre–war ship"),
+        ("Große Straße", "GROSSE STRASSE"),
+        ("v2 api", "call v2Api now"),
+        ("über uns", "die ganzÜberUns-Seite"),  # a capital that ASCII does not have
+        ("List<int>", "a List&lt;int&gt; of them"),
+        ("blauer_anker", "var blauerAnker = 1"),
+        ("blauerAnker", "der Blaue Anker und der blauer Anker"),
     ],
 )
-def test_words_are_found_as_they_are_shown(said: str) -> None:
-    assert Words([PHRASE]).stand_in([f"We decided that {said} a year."]) == [True]
+def test_letters_of_any_form_are_found(phrase: str, text: str) -> None:
+    assert Words([phrase]).stand_in([text]) == [True]
 
 
 def test_words_are_not_found_in_the_midst_of_others() -> None:
@@ -857,3 +904,16 @@ def test_words_are_not_found_in_the_midst_of_others() -> None:
         True,
     ]
     assert Words(["4.5"]).stand_in(["45 crowns", "1. 4.5 crowns"]) == [False, True]
+    assert Words(["taxiPhone"]).stand_in(["a maxitaxi phone", "a taxi phone"]) == [
+        False,
+        True,
+    ]
+    # `List` alone is in many texts, `345` too
+    assert Words(["List<int>"]).stand_in(["a List of them"]) == [False]
+    assert Words(["3*4*5"]).stand_in(["345 crowns"]) == [False]
+
+
+def test_markup_without_an_end_is_read_in_bounded_time() -> None:
+    hostile = ["](", "<a ", "&amp;", "[^", "a-\n", "\x1b[", "<!--", "](()", "- [", "%"]
+    texts = [mark * 50_000 for mark in hostile]
+    assert not any(Words([PHRASE]).stand_in(texts))

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import tarfile
@@ -24,7 +25,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreLocked, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.store.backup import FORMAT, MANIFEST
-from slowwave.store.crypt import MAGIC, find_encryption
+from slowwave.store.crypt import MAGIC, decrypt, find_encryption
 from slowwave.store.lock import writer_lock
 from tests.command_line import typed
 from tests.talk_files import session
@@ -600,3 +601,61 @@ def test_the_recipe_of_the_docs_moves_a_store_into_an_encrypted_folder(
         assert "kettle" in typed("recall", "kettle", "--store", store).stdout
     finally:
         run('fusermount3 -u "$STORE.copy"; fusermount3 -u "$STORE"')
+
+
+def test_no_export_or_backup_is_written_through_a_link(
+    store: Path, tmp_path: Path
+) -> None:
+    away = tmp_path / "away"
+    away.mkdir()
+    targets = {"to a folder": away, "to a file": away / "a", "to nothing": away / "b"}
+    targets["to a file"].write_text("theirs")
+    for name, target in targets.items():
+        link = tmp_path / name
+        link.symlink_to(target)
+        for command in (
+            ["export", link, "--format", "jsonl"],
+            ["export", link, "--learnings"],
+            ["backup", link],
+        ):
+            told = typed(*command, "--store", store)
+            assert (told.exit_code, len(told.stderr.splitlines())) == (1, 1), command
+            assert link.is_symlink()
+    assert [path.name for path in away.iterdir()] == ["a"]
+    assert targets["to a file"].read_text() == "theirs"
+
+
+def test_what_a_killed_export_or_backup_left_is_not_followed_and_in_nobody_s_way(
+    store: Path, tmp_path: Path
+) -> None:
+    away = tmp_path / "away"
+    away.mkdir()
+    here = tmp_path / "here"
+    (here / "out").mkdir(parents=True, mode=0o750)
+    for left in (".out.part", ".claims.json.new", "space.tar.part"):
+        (here / left).symlink_to(away)
+    for command in (
+        ["export", here / "out", "--format", "jsonl"],
+        ["export", here / "claims.json", "--learnings"],
+        ["backup", here / "space.tar"],
+    ):
+        assert typed(*command, "--store", store).exit_code == 0, command
+    assert not any(away.iterdir())
+    # an empty folder is replaced by the whole export, and keeps its permissions
+    assert (here / "out" / "manifest.json").exists()
+    assert (here / "out").stat().st_mode & 0o777 == 0o750
+    assert sorted(path.name for path in here.iterdir()) == [
+        "claims.json",
+        "out",
+        "space.tar",
+    ]
+
+
+def test_a_passphrase_that_asks_too_much_of_a_busy_machine_is_not_called_wrong() -> (
+    None
+):
+    sealed = pyrage.passphrase.encrypt(b"a backup", PHRASE)
+    head, factor, rest = re.split(rb" (\d\d)\n", sealed, maxsplit=1)
+    assert int(factor) < 40
+    with pytest.raises(UsageError, match="too busy, or too slow"):
+        decrypt(io.BytesIO(head + b" 60\n" + rest), io.BytesIO(), PHRASE)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.settings_files import write_alias
 from slowwave.text.workspaces import (
     anchor_workspace,
     find_project_root,
@@ -17,6 +16,7 @@ from slowwave.text.workspaces import (
     match_workspaces,
     require_workspaces,
     settle_workspace,
+    write_alias,
 )
 
 REMOTE = '[core]\n\tbare = false\n[remote "origin"]\n\turl = {}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n'
