@@ -473,7 +473,9 @@ def find_newest_damage(
                     for name in pinned
                     if name in listed and INDEXES not in name
                 }
-                if list_version_files(path := folder / f"{table}.lance", newest).indexes:
+                if list_version_files(
+                    path := folder / f"{table}.lance", newest
+                ).indexes:
                     dataset = lance.dataset(str(path), version=newest)
                     damaged = find_index_damage(folder, dataset, listed, read=look)
                     for of_index in damaged.values():
