@@ -6,8 +6,6 @@ Failures raise `StoreUnwritable`: the disk is full or read-only, or a table is b
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-import lance
-
 from slowwave.schemas.errors import translate_write_errors
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import INDEXED_ROWS, RELEASED, TABLES, Table
