@@ -141,22 +141,51 @@ def list_pinned_files(folder: Path, versions: dict[str, int]) -> list[str]:
     """
     paths: list[Path] = []
     for name, version in versions.items():
-        root = folder / f"{name}.lance"
-        dataset = lance.dataset(str(root), version=version)
-        paths.append(list_versions(root)[version])
-        for fragment in dataset.get_fragments():
-            paths += list_fragment_files(root, fragment)
-        for segment in (
-            segment
-            for index in dataset.describe_indices()
-            for segment in index.segments
-        ):
-            paths += [
-                path
-                for path in (root / "_indices" / segment.uuid).rglob("*")
-                if path.is_file()
-            ]
+        files = list_version_files(folder / f"{name}.lance", version)
+        paths += files.lasting
+        paths += [
+            path
+            for index in files.indexes
+            for path in index.rglob("*")
+            if path.is_file()
+        ]
     return sorted(path.relative_to(folder).as_posix() for path in paths)
+
+
+class VersionFiles(NamedTuple):
+    """What a version of a table consists of."""
+
+    lasting: tuple[Path, ...]
+    """Its own manifest, and the files of its rows."""
+    indexes: tuple[Path, ...]
+    """A folder for each segment of an index."""
+
+
+def list_version_files(path: Path, version: int) -> VersionFiles:
+    """Return the files of a version of a table. A version never changes, so it is opened once by a process.
+
+    Raises:
+        OSError, ValueError: the version can't be read.
+    """
+    manifest = list_versions(path).get(version)
+    if manifest is None:
+        raise ValueError(f"{path.name} has no version {version}")
+    status = manifest.stat()
+    return _open_version_files(path, version, status.st_ino, status.st_mtime_ns)
+
+
+@lru_cache(maxsize=64)
+def _open_version_files(path: Path, version: int, *_manifest: int) -> VersionFiles:
+    """Open a version to list its files. `_manifest` identifies the file that names them."""
+    dataset = lance.dataset(str(path), version=version)
+    lasting = [list_versions(path)[version]]
+    for fragment in dataset.get_fragments():
+        lasting += list_fragment_files(path, fragment)
+    segments = [
+        segment for index in dataset.describe_indices() for segment in index.segments
+    ]
+    indexes = [path / "_indices" / segment.uuid for segment in segments]
+    return VersionFiles(tuple(lasting), tuple(indexes))
 
 
 def list_fragment_files(root: Path, fragment: lance.LanceFragment) -> list[Path]:
@@ -308,14 +337,14 @@ def read_tag(path: Path) -> int | None:
     return None
 
 
-def check_not_torn(folder: Path, table: Table) -> None:
-    """Check that the files of a table's newest version are complete. On a full disk, Lance can write only a part of a
-    small file without an error.
+def check_not_torn(dataset: lance.LanceDataset) -> None:
+    """Check that the files of a version are complete. On a full disk, Lance can write only a part of a small file
+    without an error.
 
     Raises:
         OSError: a file is shorter than it should be.
     """
-    if torn := find_torn_file(lance.dataset(str(folder / f"{table.name}.lance"))):
+    if torn := find_torn_file(dataset):
         raise OSError(f"only a part of {torn} is there")
 
 
@@ -444,11 +473,13 @@ def find_newest_damage(
                     for name in pinned
                     if name in listed and INDEXES not in name
                 }
-                dataset = lance.dataset(str(folder / f"{table}.lance"), version=newest)
-                for of_index in find_index_damage(
-                    folder, dataset, listed, read=look
-                ).values():
-                    found |= of_index
+                if list_version_files(
+                    path := folder / f"{table}.lance", newest
+                ).indexes:
+                    dataset = lance.dataset(str(path), version=newest)
+                    damaged = find_index_damage(folder, dataset, listed, read=look)
+                    for of_index in damaged.values():
+                        found |= of_index
         found |= (
             find_altered(folder, below, read=look)
             if files is None

@@ -206,7 +206,7 @@ def _add_release(store: Store, releases: list[Release], release: Release) -> Rel
     with translate_write_errors(store.dir):
         # a tag keeps each pinned version from the clean-up while the release is kept
         for name, version in release.versions.items():
-            tags = store.open_table(TABLES[name]).tags
+            tags = store.open_dataset(TABLES[name]).tags
             if release.name in tags.list():  # a run that died between tag and row
                 tags.update(release.name, version)
             else:

@@ -153,7 +153,7 @@ class Store:
                 self._db.create_table(
                     table.name, fit, mode="overwrite", on_bad_vectors="null"
                 )
-                check_not_torn(self.dir, table)
+                check_not_torn(self.open_dataset(table))
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
         """Return the Lance dataset of a table at its newest version. An open dataset of this version is reused."""
@@ -239,6 +239,10 @@ class Store:
         """
 
         def merge(opened: "LanceTable", fit: pa.Table) -> None:
+            if not self.open_dataset(table).get_fragments():
+                # No key is known: adding the rows takes half as long.
+                opened.add(fit, on_bad_vectors="null")
+                return
             builder = (
                 opened.merge_insert(table.key)
                 .when_matched_update_all()
@@ -304,7 +308,7 @@ class Store:
         with translate_write_errors(self.dir):
             for chunk in chunks:
                 self.open_table(table).delete(col(table.key).isin(chunk))
-            check_not_torn(self.dir, table)
+            check_not_torn(self.open_dataset(table))
 
     def read_versions(self, tables: Iterable[Table]) -> dict[str, int]:
         """Return the newest version of each table, by its name."""
@@ -352,7 +356,7 @@ class Store:
             release_memory()
             with translate_write_errors(self.dir):
                 write(self.open_table(table), fit)
-                check_not_torn(self.dir, table)
+                check_not_torn(self.open_dataset(table))
         return int(rows.num_rows)
 
 

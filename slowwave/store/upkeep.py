@@ -6,8 +6,6 @@ Failures raise `StoreUnwritable`: the disk is full or read-only, or a table is b
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-import lance
-
 from slowwave.schemas.errors import translate_write_errors
 from slowwave.schemas.settings import StoreSettings
 from slowwave.schemas.tables import INDEXED_ROWS, RELEASED, TABLES, Table
@@ -57,7 +55,7 @@ def compact_store(store: Store, fewest: int = INDEXED_ROWS) -> list[str]:
         touched = [t.name for t in TABLES.values() if compact_table(store, t)]
         touched += [t.name for t in RELEASED if index_table(store, t, fewest)]
         for table in TABLES.values():
-            check_not_torn(store.dir, table)
+            check_not_torn(store.open_dataset(table))
         return touched
 
 
@@ -81,13 +79,11 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
     with translate_write_errors(store.dir):
         if len(chosen := pick_kept(releases, settings)) < len(releases):
             _unpin_all_but(store, chosen)
-        datasets = [
-            lance.dataset(str(store.dir / f"{table.name}.lance"))
-            for table in TABLES.values()
-        ]
         done = [
-            dataset.cleanup_old_versions(GRACE, error_if_tagged_old_versions=False)
-            for dataset in datasets
+            store.open_dataset(table).cleanup_old_versions(
+                GRACE, error_if_tagged_old_versions=False
+            )
+            for table in TABLES.values()
         ]
         return sum(int(freed.bytes_removed) for freed in done)
 
@@ -97,7 +93,7 @@ def _unpin_all_but(store: Store, releases: Sequence[Release]) -> None:
     drop_release_manifests(store.dir, {release.number for release in releases})
     names = {release.name for release in releases}
     for table in RELEASED:
-        tags = store.open_table(table).tags
+        tags = store.open_dataset(table).tags
         for name in tags.list().keys() - names:
             tags.delete(name)
 
@@ -124,7 +120,7 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
             # A new version: one made by a deletion contains the deleted ids.
             dataset.update_config({"rewritten": ""})
             index_table(store, table)
-            check_not_torn(store.dir, table)
+            check_not_torn(store.open_dataset(table))
 
 
 def drop_all_but_live(store: Store) -> None:

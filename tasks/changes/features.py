@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import numpy as np
 import polars as pl
@@ -78,7 +78,7 @@ class IdfTable:
     def sum_idf(self, words: Iterable[str]) -> float:
         """Return the total weight of words."""
         # Fsum does not depend on the order.
-        return math.fsum(self.weights.get(word, self.highest) for word in words)
+        return math.fsum(map(self.weights.get, words, repeat(self.highest)))
 
     def compute_containment(self, words: Set[str], among: Set[str]) -> float:
         """Return the weight of the words that are in `among`, divided by the weight of all; 0 to 1."""

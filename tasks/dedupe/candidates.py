@@ -178,12 +178,21 @@ def _find_nearest(
         batch = own[start : start + step]
         cosines = vectors[batch] @ stored.T
         cosines[np.arange(len(batch)), np.searchsorted(rows, batch)] = -2.0
-        top = np.argpartition(np.negative(cosines, out=cosines), count - 1, axis=1)[
-            :, :count
-        ]
-        left, slot = np.nonzero(np.take_along_axis(cosines, top, axis=1) <= -min_cosine)
-        parts.append(np.column_stack([batch[left], rows[top[left, slot]]]))
+        near = cosines >= min_cosine
+        many = np.flatnonzero(np.count_nonzero(near, axis=1) > count)
+        if len(many):
+            near[many] = _mask_highest(cosines[many], count) & near[many]
+        left, right = np.nonzero(near)
+        parts.append(np.column_stack([batch[left], rows[right]]))
     return np.concatenate(parts)
+
+
+def _mask_highest(values: Floats, count: int) -> npt.NDArray[np.bool_]:
+    """Return a mask of the `count` highest values of each row."""
+    top = np.argpartition(np.negative(values), count - 1, axis=1)[:, :count]
+    mask = np.zeros(values.shape, dtype=bool)
+    np.put_along_axis(mask, top, True, axis=1)
+    return mask
 
 
 def _build_cells(

@@ -159,7 +159,7 @@ def test_a_deletion_that_is_torn_is_told_and_taken_back(tmp_path: Path) -> None:
     (torn,) = (store.dir / "lines.lance" / "_deletions").iterdir()
     torn.write_bytes(b"")
     with pytest.raises(OSError, match="only a part"):
-        check_not_torn(store.dir, LINES)
+        check_not_torn(store.open_dataset(LINES))
     Store.open(tmp_path, create=True)
     assert keys(tmp_path) == {"a", "b"}
 
