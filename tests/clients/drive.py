@@ -4,6 +4,7 @@ A client is installed by npm at the version that `package.json` beside this file
 every client's model is `findings/stub_model_server.py` on 127.0.0.1, which answers by what the prompt tells it to.
 """
 
+import base64
 import fcntl
 import json
 import os
@@ -52,6 +53,13 @@ FILE, PIPED = (
 )
 """What a file and a pipe hold: words of no person."""
 
+PICTURE = "gauge.png"
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmM"
+    "IQAAAABJRU5ErkJggg=="
+)
+"""A picture of one pixel, as base64."""
+
 
 @dataclass(frozen=True)
 class Model:
@@ -94,6 +102,7 @@ class Sandbox:
         self.home.mkdir(parents=True)
         self.project.mkdir(parents=True)
         (self.project / "rota.txt").write_text(FILE)
+        (self.project / PICTURE).write_bytes(base64.b64decode(PIXEL))
         (self.project / ".git").mkdir()
 
     @property
@@ -467,6 +476,17 @@ def codex(box: Sandbox, *words: str, piped: str = "", interrupted: str = "") -> 
     return box.run([*command, *sandbox, words[-1]], {}, piped, interrupted)
 
 
+def type_to_codex(box: Sandbox, *prompts: str, resume: str = "") -> None:
+    """Type prompts to Codex, which has its commands on a terminal alone."""
+    command = [
+        box.bin / "node_modules/.bin/codex",
+        "--dangerously-bypass-approvals-and-sandbox",
+        *(("resume", resume) if resume else ()),
+    ]
+    typed = [Prompt(text, '"task_complete"') for text in prompts]
+    box.type(command, {}, typed, ".codex/sessions/**/*.jsonl")
+
+
 def codex_session(box: Sandbox) -> str:
     return box.find(".codex/sessions/**/*.jsonl")[0].stem[-36:]
 
@@ -493,6 +513,13 @@ CODEX = {
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
     "piped stdin": lambda box: codex(box, PIPED_WITH, piped=PIPED),
+    "attached file": lambda box: codex(
+        box, "--image", PICTURE, ATTACHED.partition(" ")[2]
+    ),
+    "slash command": lambda box: type_to_codex(box, f"/plan {COMMAND}"),
+    "compaction": lambda box: type_to_codex(
+        box, "/compact", GO_ON, resume=codex_session(box)
+    ),
 }
 
 
