@@ -12,13 +12,14 @@ import pty
 import re
 import select
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,7 @@ PIPED_WITH = "Explain this log."
 INTERRUPTED = "Rewrite the gauge, slowly."
 TAKEN_BACK, SENT_AGAIN = "We drop Kafka.", "We keep Kafka for the buoys."
 GO_ON = "Go on with the harbour."
+MORE = "We read the rota on Mondays."
 LOOK = "Look around first."
 DELEGATE = "Delegate the counting."
 TASK = "Count the files. Never use port 9999."
@@ -53,6 +55,8 @@ FILE, PIPED = (
 )
 """What a file and a pipe hold: words of no person."""
 
+FILLER = "The tide is at noon.\n"
+"""A line of the file: a history must be long before all clients compact it."""
 PICTURE = "gauge.png"
 PIXEL = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmM"
@@ -84,6 +88,8 @@ class Prompt:
     """How often it adds that."""
     cut_at: str = ""
     """Pattern of what it adds before it is interrupted; empty for no interruption."""
+    asks: bool = True
+    """Whether the model is asked."""
 
 
 @dataclass
@@ -101,7 +107,7 @@ class Sandbox:
         self.home, self.project = self.folder / "home", self.folder / "harbour"
         self.home.mkdir(parents=True)
         self.project.mkdir(parents=True)
-        (self.project / "rota.txt").write_text(FILE)
+        (self.project / "rota.txt").write_text(f"{FILE}\n{FILLER * 2_000}")
         (self.project / PICTURE).write_bytes(base64.b64decode(PIXEL))
         (self.project / ".git").mkdir()
 
@@ -211,10 +217,13 @@ class Sandbox:
         """Type one prompt."""
         ended = self.count(prompt.ends, files) + prompt.times
         cut = self.count(prompt.cut_at, files) + 1
-        self.send(screen, prompt.text)
+        if prompt.asks:
+            self.send(screen, prompt.text)
+        else:
+            screen.paste(prompt.text)
         if prompt.cut_at:
             screen.wait(lambda: self.count(prompt.cut_at, files) >= cut)
-        key = ESCAPE if prompt.cut_at else b""
+        key = ESCAPE if prompt.cut_at else b"" if prompt.asks else ENTER
         screen.press(key, lambda: self.count(prompt.ends, files) >= ended)
 
     def send(self, screen: "Screen", text: str) -> None:
@@ -223,8 +232,7 @@ class Sandbox:
         line = text.partition("\n")[0]
         # the model is asked what a command expands to
         words = line.partition(" ")[2] if line.startswith("/") else line.strip()
-        # pasted, so that its line breaks send nothing
-        screen.send(b"\x1b[200~" + text.encode() + b"\x1b[201~")
+        screen.paste(text)
         screen.press(
             ENTER,
             lambda: (new := self.model.read()[asked:]).count("\n") and words in new,
@@ -232,8 +240,17 @@ class Sandbox:
 
     def count(self, pattern: str, files: str) -> int:
         """Return how often a pattern is found in files below the home."""
-        texts = [path.read_text(errors="replace") for path in self.find(files)]
+        texts = map(read_stored, self.find(files))
         return sum(len(re.findall(pattern, text)) for text in texts)
+
+
+def read_stored(path: Path) -> str:
+    """Return a client's file as text; of a database the messages and their parts."""
+    if path.suffix != ".db":
+        return path.read_text(errors="replace")
+    query = "SELECT data FROM message UNION ALL SELECT data FROM part"
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        return "\n".join(data for (data,) in db.execute(query))
 
 
 @dataclass
@@ -246,6 +263,10 @@ class Screen:
 
     def send(self, keys: bytes) -> None:
         os.write(self.terminal, keys)
+
+    def paste(self, text: str) -> None:
+        """Paste a text, so that its line breaks send nothing."""
+        self.send(b"\x1b[200~" + text.encode() + b"\x1b[201~")
 
     def press(self, key: bytes, done: Callable[[], object]) -> None:
         """Press a key until something is done: a client that is busy may drop the first."""
@@ -547,10 +568,25 @@ def gemini_command(box: Sandbox, *options: str) -> list[str | Path]:
     return [program, "-m", "gemini-2.5-flash", "-y", *options, "-p"]
 
 
-def gemini(box: Sandbox, prompt: str, *options: str, interrupted: str = "") -> str:
+def gemini(
+    box: Sandbox,
+    prompt: str,
+    *options: str,
+    piped: str = "",
+    interrupted: str = "",
+) -> str:
     command = [*gemini_command(box, *options), prompt]
-    return box.run(command, make_gemini_environment(box), interrupted=interrupted)
+    return box.run(command, make_gemini_environment(box), piped, interrupted)
 
+
+def type_to_gemini(box: Sandbox, *prompts: Prompt) -> None:
+    """Type prompts into the last session."""
+    command = gemini_command(box, "--resume", "latest")[:-1]
+    files = ".gemini/tmp/*/chats/*.jsonl"
+    box.type(command, make_gemini_environment(box), prompts, files)
+
+
+GEMINI_ANSWERED = '"content":"Understood."'
 
 GEMINI = {
     "turn": lambda box: gemini(box, TURN),
@@ -564,25 +600,52 @@ GEMINI = {
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
     "resume": lambda box: gemini(box, RESUMED, "--resume", "latest"),
+    "fork": lambda box: type_to_gemini(
+        box,
+        Prompt("/chat save tide", "Conversation checkpoint saved", asks=False),
+        Prompt("/chat resume tide", '"tokens":null', asks=False),
+        Prompt(FORKED, GEMINI_ANSWERED),
+    ),
+    "compaction": lambda box: type_to_gemini(
+        box,
+        Prompt(f"{MORE} @rota.txt", GEMINI_ANSWERED),
+        Prompt("/compress", "Thanks for the additional context"),
+        Prompt(GO_ON, GEMINI_ANSWERED),
+    ),
+    "piped stdin": lambda box: gemini(box, PIPED_WITH, piped=PIPED),
 }
 
 
 def prepare_qwen(box: Sandbox) -> None:
     box.put(".qwen/settings.json", {"security": {"auth": {"selectedType": "openai"}}})
+    box.put(".qwen/commands/planit.toml", 'prompt = "Make a plan for: {{args}}"\n')
 
 
-def qwen(box: Sandbox, prompt: str, *options: str, interrupted: str = "") -> str:
+def qwen(
+    box: Sandbox,
+    prompt: str,
+    *options: str,
+    piped: str = "",
+    interrupted: str = "",
+) -> str:
     env = {
         "OPENAI_API_KEY": "none",
         "OPENAI_MODEL": "stub",
         "OPENAI_BASE_URL": f"{box.url}/v1",
     }
     command = [box.bin / "node_modules/.bin/qwen", "-y", *options, "-p", prompt]
-    return box.run(command, env, interrupted=interrupted)
+    return box.run(command, env, piped, interrupted)
 
 
 def qwen_session(box: Sandbox) -> str:
     return box.find(".qwen/projects/*/chats/*.jsonl")[0].stem
+
+
+def compact_qwen(box: Sandbox) -> None:
+    session = qwen_session(box)
+    qwen(box, f"{MORE} @rota.txt", "--resume", session)
+    for prompt in ("/compress", GO_ON):
+        qwen(box, prompt, "--resume", session)
 
 
 QWEN = {
@@ -606,6 +669,9 @@ QWEN = {
     "interrupt": lambda box: qwen(
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
+    "slash command": lambda box: qwen(box, f"/planit {COMMAND}"),
+    "compaction": compact_qwen,
+    "piped stdin": lambda box: qwen(box, PIPED_WITH, piped=PIPED),
 }
 
 
@@ -626,36 +692,70 @@ def prepare_opencode(box: Sandbox, name: str = "opencode") -> None:
         "autoupdate": False,
     }
     box.put(f".config/{name}/{name}.json", {**settings, "provider": {"stub": stub}})
+    box.put(f".config/{name}/command/planit.md", "Make a plan for: $ARGUMENTS\n")
 
 
-def opencode(
-    box: Sandbox, *words: str, program: str = "opencode-linux-x64/bin/opencode"
-) -> str:
-    command = [box.bin / "node_modules" / program, "run", "--auto", *words]
-    return box.run(command, {"OPENCODE_DISABLE_MODELS_FETCH": "1"})
+OPENCODE_ANSWERED = '"finish":"stop"'
 
 
-kilo = partial(opencode, program="@kilocode/cli-linux-x64-baseline/bin/kilo")
+@dataclass(frozen=True)
+class OpenCode:
+    """opencode, or Kilo."""
+
+    program: str
+    files: str
+    """Its database, below the home."""
+
+    def run(
+        self,
+        box: Sandbox,
+        *words: str,
+        piped: str = "",
+        interrupted: str = "",
+    ) -> str:
+        command = [box.bin / "node_modules" / self.program, "run", "--auto", *words]
+        return box.run(command, self.env, piped, interrupted)
+
+    def compact(self, box: Sandbox) -> None:
+        command = [box.bin / "node_modules" / self.program, "--continue"]
+        prompts = [Prompt(text, OPENCODE_ANSWERED) for text in ("/compact", GO_ON)]
+        box.type(command, self.env, prompts, self.files)
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
+
+    def list_scenarios(self) -> dict[str, Callable[[Sandbox], object]]:
+        """Return its scenarios. Prompts are words of the command line."""
+        run = self.run
+        look = call(LOOK, "bash", command="ls", description="List").split(" ")
+        delegate = call(
+            DELEGATE, "task", description="count", prompt=TASK, subagent_type="general"
+        ).split(" ")
+        return {
+            "turn": lambda box: run(box, TURN),
+            "resume": lambda box: run(box, "--continue", RESUMED),
+            "fork": lambda box: run(box, "--continue", "--fork", FORKED),
+            "tool call": lambda box: run(box, *look),
+            "attached file": lambda box: run(
+                box, "-f", "rota.txt", "--", ATTACHED.partition(" ")[2]
+            ),
+            "sub-agent": lambda box: run(box, *delegate),
+            "slash command": lambda box: run(box, "--command", "planit", COMMAND),
+            "interrupt": lambda box: run(
+                box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
+            ),
+            "piped stdin": lambda box: run(box, PIPED_WITH, piped=PIPED),
+            "compaction": self.compact,
+        }
 
 
-def list_opencode_scenarios(
-    run: Callable[..., str],
-) -> dict[str, Callable[[Sandbox], object]]:
-    """Return the scenarios of opencode or Kilo, whose prompts are words of the command line."""
-    look = call(LOOK, "bash", command="ls", description="List").split(" ")
-    delegate = call(
-        DELEGATE, "task", description="count", prompt=TASK, subagent_type="general"
-    ).split(" ")
-    return {
-        "turn": lambda box: run(box, TURN),
-        "resume": lambda box: run(box, "--continue", RESUMED),
-        "fork": lambda box: run(box, "--continue", "--fork", FORKED),
-        "tool call": lambda box: run(box, *look),
-        "attached file": lambda box: run(
-            box, "-f", "rota.txt", "--", ATTACHED.partition(" ")[2]
-        ),
-        "sub-agent": lambda box: run(box, *delegate),
-    }
+OPENCODE = OpenCode(
+    "opencode-linux-x64/bin/opencode", ".local/share/opencode/opencode*.db"
+)
+KILO = OpenCode(
+    "@kilocode/cli-linux-x64-baseline/bin/kilo", ".local/share/kilo/kilo*.db"
+)
 
 
 # pi.
@@ -671,19 +771,27 @@ def prepare_pi(box: Sandbox) -> None:
     box.put(".pi/agent/models.json", {"providers": {"stub": stub}})
     skill = f"---\nname: planit\ndescription: plan\n---\n{FILE}\n"
     box.put(".pi/agent/skills/planit/SKILL.md", skill)
+    box.put(".pi/agent/settings.json", {"compaction": {"keepRecentTokens": 1}})
 
 
-def pi(box: Sandbox, *words: str, interrupted: str = "") -> str:
-    command = [
-        box.bin / "node_modules/.bin/pi",
-        "--provider",
-        "stub",
-        "--model",
-        "stub",
-        "-p",
-        *words,
-    ]
-    return box.run(command, {"PI_OFFLINE": "1"}, interrupted=interrupted)
+def pi_command(box: Sandbox, *options: str) -> list[str | Path]:
+    program = box.bin / "node_modules/.bin/pi"
+    return [program, "--provider", "stub", "--model", "stub", *options]
+
+
+def pi(box: Sandbox, *words: str, piped: str = "", interrupted: str = "") -> str:
+    command = pi_command(box, "-p", *words)
+    return box.run(command, {"PI_OFFLINE": "1"}, piped, interrupted)
+
+
+def compact_pi(box: Sandbox) -> None:
+    prompts = [Prompt("/compact", '"type":"compaction"'), Prompt(GO_ON)]
+    box.type(
+        pi_command(box, "-c"),
+        {"PI_OFFLINE": "1"},
+        prompts,
+        ".pi/agent/sessions/*/*.jsonl",
+    )
 
 
 PI = {
@@ -698,20 +806,31 @@ PI = {
     "interrupt": lambda box: pi(
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
+    "piped stdin": lambda box: pi(box, PIPED_WITH, piped=PIPED),
+    "compaction": compact_pi,
 }
 
 
 # Copilot CLI, with a provider of one's own.
 
 
+def prepare_copilot(box: Sandbox) -> None:
+    skill = f"---\nname: planit\ndescription: plan\n---\n{FILE}\n"
+    box.put(".copilot/skills/planit/SKILL.md", skill)
+
+
+def make_copilot_environment(box: Sandbox) -> dict[str, str]:
+    return {
+        "COPILOT_PROVIDER_BASE_URL": f"{box.url}/v1",
+        "COPILOT_PROVIDER_API_KEY": "none",
+        "COPILOT_MODEL": "stub",
+        "COPILOT_OFFLINE": "true",
+    }
+
+
 def copilot(
     box: Sandbox, prompt: str, *options: str, piped: str = "", interrupted: str = ""
 ) -> str:
-    env = {
-        "COPILOT_PROVIDER_BASE_URL": f"{box.url}/v1",
-        "COPILOT_PROVIDER_API_KEY": "none",
-    }
-    env |= {"COPILOT_MODEL": "stub", "COPILOT_OFFLINE": "true"}
     command = [
         box.bin / "node_modules/.bin/copilot",
         *options,
@@ -719,7 +838,24 @@ def copilot(
         prompt,
         "--allow-all-tools",
     ]
-    return box.run(command, env, piped, interrupted)
+    return box.run(command, make_copilot_environment(box), piped, interrupted)
+
+
+def fork_in_copilot(box: Sandbox) -> None:
+    """Copilot CLI forks a session on a terminal alone."""
+    box.type(
+        [
+            box.bin / "node_modules/.bin/copilot",
+            f"--resume={copilot_session(box)}",
+            "--allow-all-tools",
+        ],
+        make_copilot_environment(box),
+        [
+            Prompt("/fork", '"infoType":"fork"', asks=False),
+            Prompt(FORKED, '"type":"assistant.turn_end"'),
+        ],
+        ".copilot/session-state/*/events.jsonl",
+    )
 
 
 def copilot_session(box: Sandbox) -> str:
@@ -753,7 +889,10 @@ COPILOT = {
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
     "piped stdin": lambda box: copilot(box, PIPED_WITH, piped=PIPED),
+    "slash command": lambda box: copilot(box, f"/planit {COMMAND}"),
+    "fork": fork_in_copilot,
 }
+
 
 # Cline, which takes a session up again on a terminal alone.
 
@@ -809,15 +948,13 @@ CLIENTS = {
     "Codex": Client("@openai/codex", prepare_codex, CODEX),
     "Gemini CLI": Client("@google/gemini-cli", prepare_gemini, GEMINI),
     "Qwen Code": Client("@qwen-code/qwen-code", prepare_qwen, QWEN),
-    "opencode": Client(
-        "opencode-ai", prepare_opencode, list_opencode_scenarios(opencode)
-    ),
+    "opencode": Client("opencode-ai", prepare_opencode, OPENCODE.list_scenarios()),
     "Kilo": Client(
         "@kilocode/cli-linux-x64-baseline",
         partial(prepare_opencode, name="kilo"),
-        list_opencode_scenarios(kilo),
+        KILO.list_scenarios(),
     ),
     "Cline": Client("cline", prepare_cline, CLINE),
     "pi": Client("@earendil-works/pi-coding-agent", prepare_pi, PI),
-    "Copilot CLI": Client("@github/copilot", lambda box: None, COPILOT),
+    "Copilot CLI": Client("@github/copilot", prepare_copilot, COPILOT),
 }

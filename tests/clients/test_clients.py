@@ -42,6 +42,8 @@ BY_PERSON = {
 }
 """What a person says in each scenario."""
 BY_NOBODY = (drive.FILE, drive.PIPED, drive.TASK)
+UNMARKED = ("Gemini CLI", "Qwen Code", "opencode", "Kilo", "pi", "Cline")
+"""Clients that store what was piped in as part of the prompt, without a mark."""
 
 
 @pytest.fixture(scope="session")
@@ -124,7 +126,10 @@ def test_what_was_said_to_a_client_is_stored_once_as_who_said_it(
     assert counts == {scenario: int(scenario not in by_program) for scenario in told}
     # What the stand-in is told is no matter.
     words = [row["text"].partition("\nCALL ")[0] for row in spoken]
-    assert [said for said in words if any(text in said for text in BY_NOBODY)] == []
+    foreign = [said for said in words if any(text in said for text in BY_NOBODY)]
+    assert len(foreign) == (name in UNMARKED)
+    assert all(drive.PIPED in said and drive.PIPED_WITH in said for said in foreign)
+    assert not [said for said in words if drive.FILE in said or drive.TASK in said]
     # a prompt that was taken back counts as it was sent again
     again = drive.SENT_AGAIN
     assert all(again in said for said in words if drive.TAKEN_BACK in said)

@@ -415,8 +415,10 @@ GROK = ChatFormat(
 
 # Gemini: AI Studio's prompts, and the Gemini CLI's sessions. The CLI keeps a session as one document or, since 0.40, as
 # lines that are appended: a header, messages (the same id again is a newer version), `$set` patches, and `$rewindTo`
-# marks that take back a message and all after it.
+# marks that take back a message and all after it. A patch that replaces the history is a compaction.
 
+CONTEXT = "<session_context>"
+"""Start of what the CLI says to the model before the first prompt."""
 _BINARY = ("inlineData", "inlineImage", "inlineAudio", "inlineVideo", "inlineFile")
 _DRIVE = (
     "driveDocument",
@@ -635,7 +637,59 @@ def _read_gemini(path: Path, limits: Limits) -> Iterator[Record]:
     )
 
 
+class _Restored:
+    """Finds the messages that `/chat resume` restored: the CLI appends them again, with new ids and one new time.
+
+    The first of them has the session's context in one message with a prompt. Such a message is a copy if its words are
+    outside of restored messages in this file, or in another session of the project.
+    """
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self._path = path
+        self._limits = limits
+        self._began: datetime | None = None
+        self._said: set[tuple[str, str]] = set()
+        self._elsewhere: set[tuple[str, str]] | None = None
+
+    def is_copy(self, message: Message) -> bool:
+        """Return True if a message is a copy; remember it if it is not restored."""
+        key = message.role, message.text
+        texts = [block.text or "" for block in message.blocks if block.type == "text"]
+        opens = len(texts) > 1 and texts[0].lstrip().startswith(CONTEXT)
+        if opens and self._said:
+            self._began = message.ts
+        if self._began is None or message.ts != self._began:
+            self._began = None
+            self._said.add(key)
+            return False
+        if key in self._said:
+            return True
+        self._elsewhere = self._elsewhere or set(self._read_siblings())
+        return key in self._elsewhere
+
+    def _read_siblings(self) -> Iterator[tuple[str, str]]:
+        """Yield role and words of the messages of the project's other sessions that are not restored."""
+        for path in sorted(self._path.parent.glob("session-*.jsonl")):
+            if path == self._path:
+                continue
+            other = _Restored(path, self._limits)
+            for record in _parse_cli_lines(path, self._limits):
+                if isinstance(record, Message):
+                    other.is_copy(record)
+            yield from other._said
+
+
 def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield the records of a session of lines, without restored copies."""
+    restored = _Restored(path, limits)
+    for record in _parse_cli_lines(path, limits):
+        if isinstance(record, Message) and restored.is_copy(record):
+            yield Skipped("restored message", record.line)
+        else:
+            yield record
+
+
+def _parse_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
     chat = Chat(Session(name_by_file(path)))
     live: dict[str, None] = {}
     for item in iter_json(path, limits):
@@ -657,10 +711,13 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
             messages = _list_new(patch, line, live)
         else:
             messages = {str(line): fields}
+        is_compacted = _drops_messages(coerce_dict(fields.get("$set")), live)
         for position, message in messages.items():
             record = CLI.parse_message(chat, position, message, line)
             if isinstance(record, Message):
                 live[record.native_id] = None
+                if is_compacted:
+                    record.origin = "synthetic"
             yield record
         if coerce_dict(fields.get("$set")):
             yield Skipped("$set", line)
@@ -674,6 +731,12 @@ def _list_new(patch: Fields, line: int, live: Container[str]) -> dict[str, objec
         if get_id(coerce_dict(message), "id") not in live
     ]
     return {f"{line}.{at}": message for at, message in enumerate(new)}
+
+
+def _drops_messages(patch: Fields, live: Iterable[str]) -> bool:
+    """Return True if a patch has messages, but not all earlier ones: what is new in it is a compaction's summary."""
+    kept = {get_id(message, "id") for message in get_objects(patch, "messages")}
+    return bool(kept) and not kept.issuperset(live)
 
 
 def _list_from(native: str, live: Iterable[str]) -> list[str]:
@@ -754,7 +817,7 @@ READERS = (
             "*/chats/**/*.json",
             "*/chats/**/*.jsonl",
         ),
-        version=5,
+        version=6,
     ),
     Reader(
         "grok",
