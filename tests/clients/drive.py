@@ -90,6 +90,8 @@ class Prompt:
     """Pattern of what it adds before it is interrupted; empty for no interruption."""
     asks: bool = True
     """Whether the model is asked."""
+    by_keys: bool = False
+    """Whether it is typed key by key: a client may offer its commands only then."""
 
 
 @dataclass
@@ -188,6 +190,7 @@ class Sandbox:
         env: dict[str, str],
         prompts: Sequence[Prompt],
         files: str,
+        ready: bytes = READY,
     ) -> None:
         """Type prompts on a terminal, each once the turn of the one before has ended.
 
@@ -196,10 +199,11 @@ class Sandbox:
             env: variables of its environment.
             prompts: that are typed.
             files: pattern of the files below the home that tell when a turn has ended.
+            ready: what the client prints once it takes input.
         """
         with open_terminal(command, self.project, self.make_environment(env)) as screen:
             try:
-                screen.wait(lambda: READY in screen.printed)
+                screen.wait(lambda: ready in screen.printed)
                 for prompt in prompts:
                     self._type(screen, prompt, files)
             finally:
@@ -218,21 +222,21 @@ class Sandbox:
         ended = self.count(prompt.ends, files) + prompt.times
         cut = self.count(prompt.cut_at, files) + 1
         if prompt.asks:
-            self.send(screen, prompt.text)
+            self.send(screen, prompt.text, by_keys=prompt.by_keys)
         else:
-            screen.paste(prompt.text)
+            screen.enter(prompt.text, by_keys=prompt.by_keys)
         if prompt.cut_at:
             screen.wait(lambda: self.count(prompt.cut_at, files) >= cut)
         key = ESCAPE if prompt.cut_at else b"" if prompt.asks else ENTER
         screen.press(key, lambda: self.count(prompt.ends, files) >= ended)
 
-    def send(self, screen: "Screen", text: str) -> None:
+    def send(self, screen: "Screen", text: str, *, by_keys: bool = False) -> None:
         """Send a prompt, and wait until the model is asked it."""
         asked = len(self.model.read())
         line = text.partition("\n")[0]
         # the model is asked what a command expands to
         words = line.partition(" ")[2] if line.startswith("/") else line.strip()
-        screen.paste(text)
+        screen.enter(text, by_keys=by_keys)
         screen.press(
             ENTER,
             lambda: (new := self.model.read()[asked:]).count("\n") and words in new,
@@ -264,9 +268,14 @@ class Screen:
     def send(self, keys: bytes) -> None:
         os.write(self.terminal, keys)
 
-    def paste(self, text: str) -> None:
-        """Paste a text, so that its line breaks send nothing."""
-        self.send(b"\x1b[200~" + text.encode() + b"\x1b[201~")
+    def enter(self, text: str, *, by_keys: bool = False) -> None:
+        """Type a text key by key, or paste it, so that its line breaks send nothing."""
+        if not by_keys:
+            self.send(b"\x1b[200~" + text.encode() + b"\x1b[201~")
+            return
+        for key in text:
+            self.read(0.3)
+            self.send(key.encode())
 
     def press(self, key: bytes, done: Callable[[], object]) -> None:
         """Press a key until something is done: a client that is busy may drop the first."""
@@ -718,8 +727,12 @@ class OpenCode:
 
     def compact(self, box: Sandbox) -> None:
         command = [box.bin / "node_modules" / self.program, "--continue"]
-        prompts = [Prompt(text, OPENCODE_ANSWERED) for text in ("/compact", GO_ON)]
-        box.type(command, self.env, prompts, self.files)
+        prompts = [
+            Prompt("/compact", OPENCODE_ANSWERED, by_keys=True),
+            Prompt(GO_ON, OPENCODE_ANSWERED),
+        ]
+        # the last answer of the session is drawn before it takes input
+        box.type(command, self.env, prompts, self.files, ready=b"Understood.")
 
     @property
     def env(self) -> dict[str, str]:
@@ -914,32 +927,54 @@ def prepare_cline(box: Sandbox) -> None:
         ".cline/data/settings/providers.json",
         {**settings, "providers": {stub["provider"]: known}},
     )
+    workflows = box.project / ".clinerules/workflows"
+    workflows.mkdir(parents=True)
+    (workflows / "planit.md").write_text(
+        "---\nname: planit\ndescription: plan\n---\nMake a plan for this.\n"
+    )
 
 
 CLINE_PROGRAM = "node_modules/@cline/cli-linux-x64/bin/cline"
 
 
-def cline(box: Sandbox, prompt: str) -> str:
-    return box.run([box.bin / CLINE_PROGRAM, prompt], {})
+CLINE_FILES = ".cline/data/sessions/*/*.messages.json"
 
 
-def resume_cline(box: Sandbox, prompt: str) -> None:
-    session = box.find(".cline/data/sessions/*/*.messages.json")[0].parent.name
-    box.type(
-        [box.bin / CLINE_PROGRAM, "-i", "--id", session],
-        {},
-        [Prompt(prompt)],
-        ".cline/data/sessions/*/*.messages.json",
-    )
+def cline(box: Sandbox, prompt: str, piped: str = "", interrupted: str = "") -> str:
+    return box.run([box.bin / CLINE_PROGRAM, prompt], {}, piped, interrupted)
+
+
+def type_to_cline(box: Sandbox, *prompts: Prompt, files: str = CLINE_FILES) -> None:
+    """Type prompts into the first session, which is drawn before it takes input."""
+    session = box.find(CLINE_FILES)[0].parent.name
+    command = [box.bin / CLINE_PROGRAM, "-i", "--id", session]
+    box.type(command, {}, prompts, files, ready=b"Understood.")
 
 
 CLINE = {
     "turn": lambda box: cline(box, TURN),
-    "resume": lambda box: resume_cline(box, RESUMED),
+    "resume": lambda box: type_to_cline(box, Prompt(RESUMED)),
     "tool call": lambda box: cline(box, call(LOOK, "run_commands", commands=["ls"])),
     "attached file": lambda box: cline(box, ATTACHED),
     "sub-agent": lambda box: cline(
         box, call(DELEGATE, "spawn_agent", systemPrompt="You count.", task=TASK)
+    ),
+    "slash command": lambda box: cline(box, f"/planit {COMMAND}"),
+    "piped stdin": lambda box: cline(box, PIPED_WITH, piped=PIPED),
+    "interrupt": lambda box: cline(
+        box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
+    ),
+    "compaction": lambda box: type_to_cline(
+        box,
+        Prompt("/compact", "compaction_summary", by_keys=True),
+        Prompt(GO_ON),
+        files=".cline/data/sessions/*/*.json",
+    ),
+    "fork": lambda box: type_to_cline(
+        box,
+        Prompt("/fork", r"\(fork\)", asks=False, by_keys=True),
+        Prompt(FORKED),
+        files=".cline/data/sessions/*/*.json",
     ),
 }
 

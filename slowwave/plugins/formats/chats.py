@@ -112,6 +112,8 @@ class ChatFormat:
     """Returns True if a message was never shown, so that it is synthetic."""
     adapt: Callable[[Fields], Fields | str] = lambda fields: fields
     """Returns an item with its fields as this row names them, or the kind of an item that is no message."""
+    copies: str = ""
+    """Start of the identities of messages, if a fork's copies keep their ids; empty if ids differ."""
     notes: Sequence[str] = ()
     """The kinds that are known to hold no message."""
 
@@ -149,6 +151,11 @@ class ChatFormat:
         role = get(fields, self.role)
         named = self.roles.get(str(role).strip().lower())
         return parse_role(role) or parse_role(named)
+
+    def _find_identity(self, fields: Fields) -> str | None:
+        """Return what identifies a message in all sessions that have a copy; None if its session does."""
+        named = get_id(fields, self.id)
+        return f"{self.copies}{named}" if self.copies and named else None
 
     def _find_time(self, fields: Fields, chat: Chat) -> datetime | None:
         """Return when a message was written, or else when its chat began."""
@@ -191,6 +198,7 @@ class ChatFormat:
             ts=self._find_time(fields, chat),
             parent_id=get_text(fields, self.parent),
             speaker=get_text(fields, self.speaker) if role != "tool" else None,
+            identity=self._find_identity(fields),
             line=line,
         )
 
