@@ -699,7 +699,7 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
 
 def _parse_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
     chat = Chat(Session(name_by_file(path)))
-    live: dict[str, None] = {}
+    live: dict[str, bool] = {}
     for item in iter_json(path, limits):
         if isinstance(item, Rejected):
             yield item
@@ -719,13 +719,13 @@ def _parse_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
             messages = _list_new(patch, line, live)
         else:
             messages = {str(line): fields}
-        is_compacted = _drops_messages(coerce_dict(fields.get("$set")), live)
+        summary = _list_summary(coerce_dict(fields.get("$set")), live)
         for position, message in messages.items():
             record = CLI.parse_message(chat, position, message, line)
             if isinstance(record, Message):
-                live[record.native_id] = None
-                if is_compacted:
+                if record.native_id in summary:
                     record.origin = "synthetic"
+                live[record.native_id] = record.origin != "synthetic"
             yield record
         if coerce_dict(fields.get("$set")):
             yield Skipped("$set", line)
@@ -741,10 +741,18 @@ def _list_new(patch: Fields, line: int, live: Container[str]) -> dict[str, objec
     return {f"{line}.{at}": message for at, message in enumerate(new)}
 
 
-def _drops_messages(patch: Fields, live: Iterable[str]) -> bool:
-    """Return True if a patch has messages, but not all earlier ones: what is new in it is a compaction's summary."""
-    kept = {get_id(message, "id") for message in get_objects(patch, "messages")}
-    return bool(kept) and not kept.issuperset(live)
+def _list_summary(patch: Fields, live: Mapping[str, bool]) -> set[str | None]:
+    """Return the ids of the messages in a patch that stand for those that it drops: the new ones above what was said.
+
+    Args:
+        patch: the fields that a line sets.
+        live: the messages so far, each with whether somebody said it.
+    """
+    ids = [get_id(message, "id") for message in get_objects(patch, "messages")]
+    if not ids or live.keys() <= set(ids):
+        return set()
+    kept = next((at for at, key in enumerate(ids) if key and live.get(key)), len(ids))
+    return set(ids[:kept]) - live.keys()
 
 
 def _list_from(native: str, live: Iterable[str]) -> list[str]:

@@ -378,7 +378,11 @@ class _Rollout:
                 yield self._skip("turn_context")
             case "compacted":
                 yield from self._handle_compacted(payload)
-            case "world_state" | "inter_agent_communication_metadata":
+            case (
+                "world_state"
+                | "inter_agent_communication_metadata"
+                | "token_usage_record"
+            ):
                 yield self._skip(kind)
             case _:
                 yield leave_out(f"unknown: {str(kind)[:80]}", line, record)
