@@ -47,6 +47,8 @@ TAKEN_BACK, SENT_AGAIN = "We drop Kafka.", "We keep Kafka for the buoys."
 GO_ON = "Go on with the harbour."
 MORE = "We read the rota on Mondays."
 LOOK = "Look around first."
+TEMPLATE = "Make a plan for this:"
+"""What a command of one's own adds to the words after it, where a client has such commands."""
 DELEGATE = "Delegate the counting."
 TASK = "Count the files. Never use port 9999."
 FILE, PIPED = (
@@ -103,6 +105,8 @@ class Sandbox:
     model: Model
     project: Path = field(init=False)
     home: Path = field(init=False)
+    asked: int = field(init=False)
+    """Length of the model's log before this client ran."""
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -110,6 +114,7 @@ class Sandbox:
         self.home.mkdir(parents=True)
         self.project.mkdir(parents=True)
         (self.project / "rota.txt").write_text(f"{FILE}\n{FILLER * 2_000}")
+        self.asked = len(self.model.read())
         (self.project / PICTURE).write_bytes(base64.b64decode(PIXEL))
         (self.project / ".git").mkdir()
 
@@ -131,6 +136,16 @@ class Sandbox:
     def find(self, pattern: str) -> list[Path]:
         """Return the files below the home, the oldest first."""
         return sorted(self.home.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+
+    def list_tools(self) -> list[str]:
+        """Return the names of all tools that the client offered to the model."""
+        bodies = (
+            json.loads(line)["body"]
+            for line in self.model.read()[self.asked :].split("\n")
+            if line
+        )
+        tools = [tool for body in bodies for tool in body.get("tools", [])]
+        return sorted({tool.get("function", tool)["name"] for tool in tools})
 
     def make_environment(self, env: dict[str, str]) -> dict[str, str]:
         """Return the client's environment: nothing of this process's own."""
@@ -350,12 +365,27 @@ def call(said: str, tool: str, /, **arguments: object) -> str:
 
 
 @dataclass(frozen=True)
+class Lack:
+    """A scenario that a client has no way for."""
+
+    reason: str
+    is_seen: Callable[[Sandbox], bool]
+    """Returns True if the client still has none, after all other scenarios."""
+
+
+@dataclass(frozen=True)
 class Client:
-    """One client: where npm has its version, what is set up before, and each scenario in the order they are run."""
+    """One client."""
 
     package: str
+    """Where npm has its version."""
     prepare: Callable[[Sandbox], None]
+    """Sets it up."""
     scenarios: dict[str, Callable[[Sandbox], object]]
+    """In the order in which they are run."""
+    unmarked: Sequence[str] = ()
+    """Scenarios in which its files have words of nobody in a prompt, without a mark."""
+    lacks: dict[str, Lack] = field(default_factory=dict)
 
 
 # Claude Code. What a person types needs a terminal: `claude -p` is a program's.
@@ -382,7 +412,7 @@ def prepare_claude(box: Sandbox) -> None:
     box.put(".claude/settings.json", {"skipDangerousModePermissionPrompt": True})
     box.put(
         ".claude/commands/planit.md",
-        "---\ndescription: plan\n---\nMake a plan for: $ARGUMENTS\n",
+        f"---\ndescription: plan\n---\n{TEMPLATE} $ARGUMENTS\n",
     )
 
 
@@ -561,7 +591,7 @@ def prepare_gemini(box: Sandbox) -> None:
         ".gemini/settings.json",
         {"security": {"auth": {"selectedType": "gemini-api-key"}}},
     )
-    box.put(".gemini/commands/planit.toml", 'prompt = "Make a plan for: {{args}}"\n')
+    box.put(".gemini/commands/planit.toml", f'prompt = "{TEMPLATE} {{{{args}}}}"\n')
 
 
 def make_gemini_environment(box: Sandbox) -> dict[str, str]:
@@ -609,8 +639,10 @@ GEMINI = {
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
     "resume": lambda box: gemini(box, RESUMED, "--resume", "latest"),
+    # the first prompt also waits for the commands to be loaded
     "fork": lambda box: type_to_gemini(
         box,
+        Prompt(MORE, GEMINI_ANSWERED),
         Prompt("/chat save tide", "Conversation checkpoint saved", asks=False),
         Prompt("/chat resume tide", '"tokens":null', asks=False),
         Prompt(FORKED, GEMINI_ANSWERED),
@@ -627,7 +659,7 @@ GEMINI = {
 
 def prepare_qwen(box: Sandbox) -> None:
     box.put(".qwen/settings.json", {"security": {"auth": {"selectedType": "openai"}}})
-    box.put(".qwen/commands/planit.toml", 'prompt = "Make a plan for: {{args}}"\n')
+    box.put(".qwen/commands/planit.toml", f'prompt = "{TEMPLATE} {{{{args}}}}"\n')
 
 
 def qwen(
@@ -701,7 +733,7 @@ def prepare_opencode(box: Sandbox, name: str = "opencode") -> None:
         "autoupdate": False,
     }
     box.put(f".config/{name}/{name}.json", {**settings, "provider": {"stub": stub}})
-    box.put(f".config/{name}/command/planit.md", "Make a plan for: $ARGUMENTS\n")
+    box.put(f".config/{name}/command/planit.md", f"{TEMPLATE} $ARGUMENTS\n")
 
 
 OPENCODE_ANSWERED = '"finish":"stop"'
@@ -930,7 +962,7 @@ def prepare_cline(box: Sandbox) -> None:
     workflows = box.project / ".clinerules/workflows"
     workflows.mkdir(parents=True)
     (workflows / "planit.md").write_text(
-        "---\nname: planit\ndescription: plan\n---\nMake a plan for this.\n"
+        f"---\nname: planit\ndescription: plan\n---\n{TEMPLATE}\n"
     )
 
 
@@ -978,18 +1010,34 @@ CLINE = {
     ),
 }
 
+BOTH = ("piped stdin", "slash command")
+
 CLIENTS = {
     "Claude Code": Client("@anthropic-ai/claude-code", prepare_claude, CLAUDE),
     "Codex": Client("@openai/codex", prepare_codex, CODEX),
-    "Gemini CLI": Client("@google/gemini-cli", prepare_gemini, GEMINI),
-    "Qwen Code": Client("@qwen-code/qwen-code", prepare_qwen, QWEN),
-    "opencode": Client("opencode-ai", prepare_opencode, OPENCODE.list_scenarios()),
+    "Gemini CLI": Client("@google/gemini-cli", prepare_gemini, GEMINI, BOTH),
+    "Qwen Code": Client("@qwen-code/qwen-code", prepare_qwen, QWEN, BOTH),
+    "opencode": Client(
+        "opencode-ai", prepare_opencode, OPENCODE.list_scenarios(), BOTH
+    ),
     "Kilo": Client(
         "@kilocode/cli-linux-x64-baseline",
         partial(prepare_opencode, name="kilo"),
         KILO.list_scenarios(),
+        BOTH,
     ),
-    "Cline": Client("cline", prepare_cline, CLINE),
-    "pi": Client("@earendil-works/pi-coding-agent", prepare_pi, PI),
+    "Cline": Client("cline", prepare_cline, CLINE, BOTH),
+    "pi": Client(
+        "@earendil-works/pi-coding-agent",
+        prepare_pi,
+        PI,
+        ("piped stdin",),
+        {
+            "sub-agent": Lack(
+                "its tools are bash, edit, read and write",
+                lambda box: box.list_tools() == ["bash", "edit", "read", "write"],
+            )
+        },
+    ),
     "Copilot CLI": Client("@github/copilot", prepare_copilot, COPILOT),
 }
