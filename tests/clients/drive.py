@@ -635,9 +635,11 @@ GEMINI = {
     "sub-agent": lambda box: gemini(
         box, call(DELEGATE, "invoke_agent", agent_name="generalist", prompt=TASK)
     ),
+    "piped stdin": lambda box: gemini(box, PIPED_WITH, piped=PIPED),
     "interrupt": lambda box: gemini(
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
+    # from here on no session begins: that deletes one that was resumed
     "resume": lambda box: gemini(box, RESUMED, "--resume", "latest"),
     # the first prompt also waits for the commands to be loaded
     "fork": lambda box: type_to_gemini(
@@ -653,7 +655,6 @@ GEMINI = {
         Prompt("/compress", "Thanks for the additional context"),
         Prompt(GO_ON, GEMINI_ANSWERED),
     ),
-    "piped stdin": lambda box: gemini(box, PIPED_WITH, piped=PIPED),
 }
 
 
@@ -978,7 +979,8 @@ def cline(box: Sandbox, prompt: str, piped: str = "", interrupted: str = "") -> 
 
 def type_to_cline(box: Sandbox, *prompts: Prompt, files: str = CLINE_FILES) -> None:
     """Type prompts into the first session, which is drawn before it takes input."""
-    session = box.find(CLINE_FILES)[0].parent.name
+    # a session is named by when it began
+    session = min(path.parent.name for path in box.find(CLINE_FILES))
     command = [box.bin / CLINE_PROGRAM, "-i", "--id", session]
     box.type(command, {}, prompts, files, ready=b"Understood.")
 
@@ -1015,7 +1017,7 @@ BOTH = ("piped stdin", "slash command")
 CLIENTS = {
     "Claude Code": Client("@anthropic-ai/claude-code", prepare_claude, CLAUDE),
     "Codex": Client("@openai/codex", prepare_codex, CODEX),
-    "Gemini CLI": Client("@google/gemini-cli", prepare_gemini, GEMINI, BOTH),
+    "Gemini CLI": Client("@google/gemini-cli", prepare_gemini, GEMINI, BOTH[:1]),
     "Qwen Code": Client("@qwen-code/qwen-code", prepare_qwen, QWEN, BOTH),
     "opencode": Client(
         "opencode-ai", prepare_opencode, OPENCODE.list_scenarios(), BOTH
