@@ -17,8 +17,6 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-USAGE = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
-
 
 def text_of(content) -> str:
     """Return the text of a message's content."""
@@ -76,7 +74,12 @@ def decide(body: dict) -> tuple[str, str | None, dict]:
     return (said[1] if said else "Understood."), None, {}
 
 
-def anthropic(text: str, tool: str | None, arguments: dict, stream: bool):
+def count_tokens(body: dict) -> int:
+    """Return about how many tokens a request has, since clients compact only what that makes smaller."""
+    return len(json.dumps(body)) // 4
+
+
+def anthropic(text: str, tool: str | None, arguments: dict, stream: bool, tokens: int):
     """Return the answer, or its stream, in Anthropic's form."""
     block = {
         "type": "tool_use",
@@ -92,7 +95,7 @@ def anthropic(text: str, tool: str | None, arguments: dict, stream: bool):
         "model": "stub",
     }
     usage, stop = (
-        {"input_tokens": 10, "output_tokens": 5},
+        {"input_tokens": tokens, "output_tokens": 5},
         "tool_use" if tool else "end_turn",
     )
     if not stream:
@@ -125,7 +128,7 @@ def anthropic(text: str, tool: str | None, arguments: dict, stream: bool):
     ]
 
 
-def responses(text: str, tool: str | None, arguments: dict, stream: bool):
+def responses(text: str, tool: str | None, arguments: dict, stream: bool, tokens: int):
     """Return the answer, or its stream, in the form of OpenAI Responses."""
     content = [{"type": "output_text", "text": text, "annotations": []}]
     item = {
@@ -146,7 +149,11 @@ def responses(text: str, tool: str | None, arguments: dict, stream: bool):
     done = {
         "id": f"resp_{time.time_ns()}",
         "output": [item],
-        "usage": USAGE,
+        "usage": {
+            "input_tokens": tokens,
+            "output_tokens": 5,
+            "total_tokens": tokens + 5,
+        },
         "status": "completed",
     }
     if not stream:
@@ -159,7 +166,7 @@ def responses(text: str, tool: str | None, arguments: dict, stream: bool):
     ]
 
 
-def chat(text: str, tool: str | None, arguments: dict, stream: bool):
+def chat(text: str, tool: str | None, arguments: dict, stream: bool, tokens: int):
     """Return the answer, or its stream, in the form of OpenAI Chat Completions."""
     message: dict = {"role": "assistant", "content": text}
     if tool:
@@ -174,7 +181,11 @@ def chat(text: str, tool: str | None, arguments: dict, stream: bool):
         ]
         message = {"role": "assistant", "content": None, "tool_calls": calls}
     end = "tool_calls" if tool else "stop"
-    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    usage = {
+        "prompt_tokens": tokens,
+        "completion_tokens": 5,
+        "total_tokens": tokens + 5,
+    }
     base = {
         "id": f"c{time.time_ns()}",
         "created": int(time.time()),
@@ -197,12 +208,16 @@ def chat(text: str, tool: str | None, arguments: dict, stream: bool):
     return [first, last] if stream else first
 
 
-def gemini(text: str, tool: str | None, arguments: dict, stream: bool):
+def gemini(text: str, tool: str | None, arguments: dict, stream: bool, tokens: int):
     """Return the answer, or its stream, in Gemini's form."""
     part = (
         {"functionCall": {"name": tool, "args": arguments}} if tool else {"text": text}
     )
-    usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
+    usage = {
+        "promptTokenCount": tokens,
+        "candidatesTokenCount": 5,
+        "totalTokenCount": tokens + 5,
+    }
     candidate = {
         "index": 0,
         "content": {"role": "model", "parts": [part]},
@@ -246,7 +261,7 @@ class Stub(BaseHTTPRequestHandler):
             return
         stream = bool(body.get("stream")) or "stream" in path
         self.send(
-            speak(*decide(body), stream),
+            speak(*decide(body), stream, count_tokens(body)),
             named=speak in (anthropic, responses),
             done=speak is chat,
         )

@@ -1,9 +1,11 @@
 """`slowwave status`, `inspect`, `config` and `check-claims`: a memory's state, ledgers, settings and code checks."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,8 +19,8 @@ from slowwave.cli.common import (
     print_json,
     print_table,
 )
-from slowwave.cli.opening import load_settings
-from slowwave.schemas.errors import UsageError
+from slowwave.cli.opening import load_settings, open_anew
+from slowwave.schemas.errors import TROUBLE, UsageError
 from slowwave.schemas.vocabulary import RunStatus
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
@@ -127,18 +129,21 @@ def _list_stats(settings: "Settings", *, as_json: bool) -> "list[StatusLine]":
 
 @command
 def config(
+    given: Row,
     alias: Annotated[
-        tuple[str, str, str] | None,
+        list[str] | None,
         typer.Argument(
-            metavar="[alias OLD NEW]", help="Name of a workspace that moved."
+            metavar="[alias OLD NEW]",
+            help="Set another name for a workspace, for example for a folder that moved.",
         ),
     ] = None,
     as_json: bool = False,
 ) -> Row | None:
     """Show each setting and its origin, or alias a workspace.
 
-    After `config alias OLD NEW`, what was said under OLD, or in a folder below it, is found under NEW. Nothing that is
-    stored changes: the alias is a line of your settings file.
+    After `config alias OLD NEW`, what was said under OLD, or in a folder below it, is found under NEW. OLD and NEW are
+    paths, stored names of workspaces, or the last parts of stored paths. Nothing that is stored changes: the alias is a
+    line of your settings file.
     """
     from slowwave.schemas.places import find_user_file
     from slowwave.schemas.settings import Settings
@@ -148,8 +153,9 @@ def config(
         load_user_settings,
     )
 
+    settings = load_settings(**given)
     if alias:
-        return _set_alias(*alias, as_json)
+        return _set_alias(settings, alias, as_json=as_json)
     # the settings in files, nested as there, each with the files that set it
     own = _map_to_path(str(find_user_file()), load_user_settings(Settings))
     if load_project_excludes():
@@ -157,7 +163,11 @@ def config(
         section["exclude"] = " and ".join(
             filter(None, (section.get("exclude"), str(find_project_file())))
         )
-    return _print_settings(_list_settings(load_settings(), (), own), as_json)
+    rows = [
+        (name, value, f"--{name}" if name in given else origin, about)
+        for name, value, origin, about in _list_settings(settings, (), own)
+    ]
+    return _print_settings(rows, as_json)
 
 
 def _print_settings(rows: list[tuple[str, Any, str, str]], as_json: bool) -> Row | None:
@@ -177,24 +187,47 @@ def _print_settings(rows: list[tuple[str, Any, str, str]], as_json: bool) -> Row
 
 
 def _set_alias(
-    what: str,
-    old: str,
-    new: str,
+    settings: "Settings",
+    words: list[str],
+    *,
     as_json: bool,
 ) -> Row | None:
-    from slowwave.text.workspaces import anchor_workspace, write_alias
+    """Write an alias into the user's settings file.
 
-    if what != "alias":
+    Raises:
+        UsageError: the words are not `alias OLD NEW`, a name may be one of several workspaces, both names are one
+            workspace, or the file can't be changed.
+    """
+    from slowwave.memory import settle_project
+    from slowwave.text.workspaces import match_workspaces, write_alias
+
+    if words[0] != "alias" or len(words) != len(("alias", "OLD", "NEW")):
         raise UsageError(
-            f"config can't {what}: write `slowwave config alias OLD NEW`, or `slowwave config` to list all"
+            f"config can't {shlex.join(words)}: write `slowwave config alias OLD NEW`, or `slowwave config` to list all"
         )
-    old = anchor_workspace(old)
-    new = anchor_workspace(new)
+    old, new = (settle_project(settings, word) for word in words[1:])
+    if not old or not new:
+        raise UsageError("the name of a workspace is empty")
+    if new == words[2] and Path(new).is_dir():
+        new = str(Path(new).absolute())
+    if match_workspaces(new, [old]):
+        raise UsageError(f"{old} and {new} are one workspace already")
+    known = _has_workspace(settings, old)
     path = str(write_alias(old, new))
     if as_json:
-        return {"old": old, "new": new, "file": path}
+        return {"old": old, "new": new, "known": known, "file": path}
     echo(f"{old} is {new} from now on ({path})")
+    if not known:
+        echo(f"note: nothing is stored under {old} yet")
     return None
+
+
+def _has_workspace(settings: "Settings", workspace: str) -> bool:
+    """Return True if the settings' store can be read and has rows of a workspace."""
+    try:
+        return open_anew(settings, None).has_workspace(workspace)
+    except TROUBLE:
+        return False
 
 
 def _map_to_path(path: str, table: Row) -> Row:

@@ -523,3 +523,84 @@ def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> N
     ]
     assert "nightly" in kinds
     assert typed("rollback", "r77", "--store", copy).exit_code == 1
+
+
+@pytest.fixture
+def barns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store that knows one barn and two stalls; the current folder is `farm`."""
+    places = ["/home/ada/barn", "/home/ada/stall", "/home/bob/stall"]
+    lines = [
+        {
+            "session_id": place,
+            "role": "user",
+            "content": f"We keep hay in {place}.",
+            "ts": "2026-11-01T10:00:00Z",
+            "workspace": place,
+        }
+        for place in places
+    ]
+    said = tmp_path / "said.jsonl"
+    said.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert typed("run", said).exit_code == 0
+    (tmp_path / "farm").mkdir()
+    monkeypatch.chdir(tmp_path / "farm")
+    return tmp_path / "farm"
+
+
+@pytest.mark.parametrize(
+    ("old", "stored"),
+    [
+        ("barn", "/home/ada/barn"),
+        ("BARN", "/home/ada/barn"),
+        ("ada/stall", "/home/ada/stall"),
+        ("/home/bob/stall", "/home/bob/stall"),
+    ],
+)
+def test_an_alias_of_the_last_part_of_a_path_is_one_of_the_path(
+    old: str, stored: str, barns: Path
+) -> None:
+    made = json.loads(typed("config", "alias", old, ".", "--json").output)
+    assert (made["old"], made["new"], made["known"]) == (stored, str(barns), True)
+    hits = json.loads(typed("recall", "hay", "--workspace", ".", "--json").output)
+    assert [hit["workspace"] for hit in hits["hits"]] == [stored]
+
+
+def test_an_alias_of_an_unknown_name_says_that_nothing_is_stored_under_it(
+    barns: Path,
+) -> None:
+    done = typed("config", "alias", "hutch", ".")
+    assert done.output.startswith(f"hutch is {barns} from now on (")
+    assert done.output.endswith("\nnote: nothing is stored under hutch yet\n")
+
+
+def test_a_new_name_is_a_folder_here_or_the_last_part_of_a_path(barns: Path) -> None:
+    (barns / "byre").mkdir()
+    made = json.loads(typed("config", "alias", "barn", "byre", "--json").output)
+    assert made["new"] == str(barns / "byre")
+    made = json.loads(typed("config", "alias", "old/pen", "barn", "--json").output)
+    assert made["new"] == "/home/ada/barn"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["alias"], "write `slowwave config alias OLD NEW`"),
+        (["alias", "barn"], "write `slowwave config alias OLD NEW`"),
+        (["alias", "barn", "x", "y"], "write `slowwave config alias OLD NEW`"),
+        (["rename", "barn", "."], "write `slowwave config alias OLD NEW`"),
+        (["alias", "", "."], "the name of a workspace is empty"),
+        (["alias", "stall", "."], "2 workspaces are called 'stall'"),
+        (["alias", "barn", "/home/ada/barn/"], "are one workspace already"),
+    ],
+)
+def test_an_alias_that_names_no_two_workspaces_is_refused(
+    words: list[str], message: str, barns: Path
+) -> None:
+    done = typed("config", *words)
+    assert (done.exit_code, message in done.output) == (1, True)
+    assert "aliases = {}" in typed("config").output
+
+
+def test_help_is_shown_after_any_word() -> None:
+    shown = typed("config", "alias", "--help")
+    assert (shown.exit_code, "what was said under OLD" in shown.output) == (0, True)

@@ -4,6 +4,7 @@ A client is installed by npm at the version that `package.json` beside this file
 every client's model is `findings/stub_model_server.py` on 127.0.0.1, which answers by what the prompt tells it to.
 """
 
+import base64
 import fcntl
 import json
 import os
@@ -11,13 +12,14 @@ import pty
 import re
 import select
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
 import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -43,7 +45,10 @@ PIPED_WITH = "Explain this log."
 INTERRUPTED = "Rewrite the gauge, slowly."
 TAKEN_BACK, SENT_AGAIN = "We drop Kafka.", "We keep Kafka for the buoys."
 GO_ON = "Go on with the harbour."
+MORE = "We read the rota on Mondays."
 LOOK = "Look around first."
+TEMPLATE = "Make a plan for this:"
+"""What a command of one's own adds to the words after it, where a client has such commands."""
 DELEGATE = "Delegate the counting."
 TASK = "Count the files. Never use port 9999."
 FILE, PIPED = (
@@ -51,6 +56,15 @@ FILE, PIPED = (
     "We never deploy on Fridays, says the gateway.",
 )
 """What a file and a pipe hold: words of no person."""
+
+FILLER = "The tide is at noon.\n"
+"""A line of the file: a history must be long before all clients compact it."""
+PICTURE = "gauge.png"
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmM"
+    "IQAAAABJRU5ErkJggg=="
+)
+"""A picture of one pixel, as base64."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +90,10 @@ class Prompt:
     """How often it adds that."""
     cut_at: str = ""
     """Pattern of what it adds before it is interrupted; empty for no interruption."""
+    asks: bool = True
+    """Whether the model is asked."""
+    by_keys: bool = False
+    """Whether it is typed key by key: a client may offer its commands only then."""
 
 
 @dataclass
@@ -87,13 +105,17 @@ class Sandbox:
     model: Model
     project: Path = field(init=False)
     home: Path = field(init=False)
+    asked: int = field(init=False)
+    """Length of the model's log before this client ran."""
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.home, self.project = self.folder / "home", self.folder / "harbour"
         self.home.mkdir(parents=True)
         self.project.mkdir(parents=True)
-        (self.project / "rota.txt").write_text(FILE)
+        (self.project / "rota.txt").write_text(f"{FILE}\n{FILLER * 2_000}")
+        self.asked = len(self.model.read())
+        (self.project / PICTURE).write_bytes(base64.b64decode(PIXEL))
         (self.project / ".git").mkdir()
 
     @property
@@ -114,6 +136,16 @@ class Sandbox:
     def find(self, pattern: str) -> list[Path]:
         """Return the files below the home, the oldest first."""
         return sorted(self.home.glob(pattern), key=lambda path: path.stat().st_mtime_ns)
+
+    def list_tools(self) -> list[str]:
+        """Return the names of all tools that the client offered to the model."""
+        bodies = (
+            json.loads(line)["body"]
+            for line in self.model.read()[self.asked :].split("\n")
+            if line
+        )
+        tools = [tool for body in bodies for tool in body.get("tools", [])]
+        return sorted({tool.get("function", tool)["name"] for tool in tools})
 
     def make_environment(self, env: dict[str, str]) -> dict[str, str]:
         """Return the client's environment: nothing of this process's own."""
@@ -173,6 +205,7 @@ class Sandbox:
         env: dict[str, str],
         prompts: Sequence[Prompt],
         files: str,
+        ready: bytes = READY,
     ) -> None:
         """Type prompts on a terminal, each once the turn of the one before has ended.
 
@@ -181,10 +214,11 @@ class Sandbox:
             env: variables of its environment.
             prompts: that are typed.
             files: pattern of the files below the home that tell when a turn has ended.
+            ready: what the client prints once it takes input.
         """
         with open_terminal(command, self.project, self.make_environment(env)) as screen:
             try:
-                screen.wait(lambda: READY in screen.printed)
+                screen.wait(lambda: ready in screen.printed)
                 for prompt in prompts:
                     self._type(screen, prompt, files)
             finally:
@@ -202,20 +236,22 @@ class Sandbox:
         """Type one prompt."""
         ended = self.count(prompt.ends, files) + prompt.times
         cut = self.count(prompt.cut_at, files) + 1
-        self.send(screen, prompt.text)
+        if prompt.asks:
+            self.send(screen, prompt.text, by_keys=prompt.by_keys)
+        else:
+            screen.enter(prompt.text, by_keys=prompt.by_keys)
         if prompt.cut_at:
             screen.wait(lambda: self.count(prompt.cut_at, files) >= cut)
-        key = ESCAPE if prompt.cut_at else b""
+        key = ESCAPE if prompt.cut_at else b"" if prompt.asks else ENTER
         screen.press(key, lambda: self.count(prompt.ends, files) >= ended)
 
-    def send(self, screen: "Screen", text: str) -> None:
+    def send(self, screen: "Screen", text: str, *, by_keys: bool = False) -> None:
         """Send a prompt, and wait until the model is asked it."""
         asked = len(self.model.read())
         line = text.partition("\n")[0]
         # the model is asked what a command expands to
         words = line.partition(" ")[2] if line.startswith("/") else line.strip()
-        # pasted, so that its line breaks send nothing
-        screen.send(b"\x1b[200~" + text.encode() + b"\x1b[201~")
+        screen.enter(text, by_keys=by_keys)
         screen.press(
             ENTER,
             lambda: (new := self.model.read()[asked:]).count("\n") and words in new,
@@ -223,8 +259,17 @@ class Sandbox:
 
     def count(self, pattern: str, files: str) -> int:
         """Return how often a pattern is found in files below the home."""
-        texts = [path.read_text(errors="replace") for path in self.find(files)]
+        texts = map(read_stored, self.find(files))
         return sum(len(re.findall(pattern, text)) for text in texts)
+
+
+def read_stored(path: Path) -> str:
+    """Return a client's file as text; of a database the messages and their parts."""
+    if path.suffix != ".db":
+        return path.read_text(errors="replace")
+    query = "SELECT data FROM message UNION ALL SELECT data FROM part"
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as db:
+        return "\n".join(data for (data,) in db.execute(query))
 
 
 @dataclass
@@ -237,6 +282,15 @@ class Screen:
 
     def send(self, keys: bytes) -> None:
         os.write(self.terminal, keys)
+
+    def enter(self, text: str, *, by_keys: bool = False) -> None:
+        """Type a text key by key, or paste it, so that its line breaks send nothing."""
+        if not by_keys:
+            self.send(b"\x1b[200~" + text.encode() + b"\x1b[201~")
+            return
+        for key in text:
+            self.read(0.3)
+            self.send(key.encode())
 
     def press(self, key: bytes, done: Callable[[], object]) -> None:
         """Press a key until something is done: a client that is busy may drop the first."""
@@ -311,12 +365,27 @@ def call(said: str, tool: str, /, **arguments: object) -> str:
 
 
 @dataclass(frozen=True)
+class Lack:
+    """A scenario that a client has no way for."""
+
+    reason: str
+    is_seen: Callable[[Sandbox], bool]
+    """Returns True if the client still has none, after all other scenarios."""
+
+
+@dataclass(frozen=True)
 class Client:
-    """One client: where npm has its version, what is set up before, and each scenario in the order they are run."""
+    """One client."""
 
     package: str
+    """Where npm has its version."""
     prepare: Callable[[Sandbox], None]
+    """Sets it up."""
     scenarios: dict[str, Callable[[Sandbox], object]]
+    """In the order in which they are run."""
+    unmarked: Sequence[str] = ()
+    """Scenarios in which its files have words of nobody in a prompt, without a mark."""
+    lacks: dict[str, Lack] = field(default_factory=dict)
 
 
 # Claude Code. What a person types needs a terminal: `claude -p` is a program's.
@@ -343,7 +412,7 @@ def prepare_claude(box: Sandbox) -> None:
     box.put(".claude/settings.json", {"skipDangerousModePermissionPrompt": True})
     box.put(
         ".claude/commands/planit.md",
-        "---\ndescription: plan\n---\nMake a plan for: $ARGUMENTS\n",
+        f"---\ndescription: plan\n---\n{TEMPLATE} $ARGUMENTS\n",
     )
 
 
@@ -467,6 +536,17 @@ def codex(box: Sandbox, *words: str, piped: str = "", interrupted: str = "") -> 
     return box.run([*command, *sandbox, words[-1]], {}, piped, interrupted)
 
 
+def type_to_codex(box: Sandbox, *prompts: str, resume: str = "") -> None:
+    """Type prompts to Codex, which has its commands on a terminal alone."""
+    command = [
+        box.bin / "node_modules/.bin/codex",
+        "--dangerously-bypass-approvals-and-sandbox",
+        *(("resume", resume) if resume else ()),
+    ]
+    typed = [Prompt(text, '"task_complete"') for text in prompts]
+    box.type(command, {}, typed, ".codex/sessions/**/*.jsonl")
+
+
 def codex_session(box: Sandbox) -> str:
     return box.find(".codex/sessions/**/*.jsonl")[0].stem[-36:]
 
@@ -493,6 +573,13 @@ CODEX = {
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
     "piped stdin": lambda box: codex(box, PIPED_WITH, piped=PIPED),
+    "attached file": lambda box: codex(
+        box, "--image", PICTURE, ATTACHED.partition(" ")[2]
+    ),
+    "slash command": lambda box: type_to_codex(box, f"/plan {COMMAND}"),
+    "compaction": lambda box: type_to_codex(
+        box, "/compact", GO_ON, resume=codex_session(box)
+    ),
 }
 
 
@@ -504,7 +591,7 @@ def prepare_gemini(box: Sandbox) -> None:
         ".gemini/settings.json",
         {"security": {"auth": {"selectedType": "gemini-api-key"}}},
     )
-    box.put(".gemini/commands/planit.toml", 'prompt = "Make a plan for: {{args}}"\n')
+    box.put(".gemini/commands/planit.toml", f'prompt = "{TEMPLATE} {{{{args}}}}"\n')
 
 
 def make_gemini_environment(box: Sandbox) -> dict[str, str]:
@@ -520,10 +607,25 @@ def gemini_command(box: Sandbox, *options: str) -> list[str | Path]:
     return [program, "-m", "gemini-2.5-flash", "-y", *options, "-p"]
 
 
-def gemini(box: Sandbox, prompt: str, *options: str, interrupted: str = "") -> str:
+def gemini(
+    box: Sandbox,
+    prompt: str,
+    *options: str,
+    piped: str = "",
+    interrupted: str = "",
+) -> str:
     command = [*gemini_command(box, *options), prompt]
-    return box.run(command, make_gemini_environment(box), interrupted=interrupted)
+    return box.run(command, make_gemini_environment(box), piped, interrupted)
 
+
+def type_to_gemini(box: Sandbox, *prompts: Prompt) -> None:
+    """Type prompts into the last session."""
+    command = gemini_command(box, "--resume", "latest")[:-1]
+    files = ".gemini/tmp/*/chats/*.jsonl"
+    box.type(command, make_gemini_environment(box), prompts, files)
+
+
+GEMINI_ANSWERED = '"content":"Understood."'
 
 GEMINI = {
     "turn": lambda box: gemini(box, TURN),
@@ -533,15 +635,32 @@ GEMINI = {
     "sub-agent": lambda box: gemini(
         box, call(DELEGATE, "invoke_agent", agent_name="generalist", prompt=TASK)
     ),
+    "piped stdin": lambda box: gemini(box, PIPED_WITH, piped=PIPED),
     "interrupt": lambda box: gemini(
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
+    # from here on no session begins: that deletes one that was resumed
     "resume": lambda box: gemini(box, RESUMED, "--resume", "latest"),
+    # the first prompt also waits for the commands to be loaded
+    "fork": lambda box: type_to_gemini(
+        box,
+        Prompt(MORE, GEMINI_ANSWERED),
+        Prompt("/chat save tide", "Conversation checkpoint saved", asks=False),
+        Prompt("/chat resume tide", '"tokens":null', asks=False),
+        Prompt(FORKED, GEMINI_ANSWERED),
+    ),
+    "compaction": lambda box: type_to_gemini(
+        box,
+        Prompt(f"{MORE} @rota.txt", GEMINI_ANSWERED),
+        Prompt("/compress", "Thanks for the additional context"),
+        Prompt(GO_ON, GEMINI_ANSWERED),
+    ),
 }
 
 
 def prepare_qwen(box: Sandbox) -> None:
     box.put(".qwen/settings.json", {"security": {"auth": {"selectedType": "openai"}}})
+    box.put(".qwen/commands/planit.toml", f'prompt = "{TEMPLATE} {{{{args}}}}"\n')
 
 
 def make_qwen_environment(box: Sandbox) -> dict[str, str]:
@@ -556,13 +675,26 @@ def qwen_command(box: Sandbox, *options: str) -> list[str | Path]:
     return [box.bin / "node_modules/.bin/qwen", "-y", *options, "-p"]
 
 
-def qwen(box: Sandbox, prompt: str, *options: str, interrupted: str = "") -> str:
+def qwen(
+    box: Sandbox,
+    prompt: str,
+    *options: str,
+    piped: str = "",
+    interrupted: str = "",
+) -> str:
     command = [*qwen_command(box, *options), prompt]
-    return box.run(command, make_qwen_environment(box), interrupted=interrupted)
+    return box.run(command, make_qwen_environment(box), piped, interrupted)
 
 
 def qwen_session(box: Sandbox) -> str:
     return box.find(".qwen/projects/*/chats/*.jsonl")[0].stem
+
+
+def compact_qwen(box: Sandbox) -> None:
+    session = qwen_session(box)
+    qwen(box, f"{MORE} @rota.txt", "--resume", session)
+    for prompt in ("/compress", GO_ON):
+        qwen(box, prompt, "--resume", session)
 
 
 QWEN = {
@@ -586,6 +718,9 @@ QWEN = {
     "interrupt": lambda box: qwen(
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
+    "slash command": lambda box: qwen(box, f"/planit {COMMAND}"),
+    "compaction": compact_qwen,
+    "piped stdin": lambda box: qwen(box, PIPED_WITH, piped=PIPED),
 }
 
 
@@ -606,36 +741,74 @@ def prepare_opencode(box: Sandbox, name: str = "opencode") -> None:
         "autoupdate": False,
     }
     box.put(f".config/{name}/{name}.json", {**settings, "provider": {"stub": stub}})
+    box.put(f".config/{name}/command/planit.md", f"{TEMPLATE} $ARGUMENTS\n")
 
 
-def opencode(
-    box: Sandbox, *words: str, program: str = "opencode-linux-x64/bin/opencode"
-) -> str:
-    command = [box.bin / "node_modules" / program, "run", "--auto", *words]
-    return box.run(command, {"OPENCODE_DISABLE_MODELS_FETCH": "1"})
+OPENCODE_ANSWERED = '"finish":"stop"'
 
 
-kilo = partial(opencode, program="@kilocode/cli-linux-x64-baseline/bin/kilo")
+@dataclass(frozen=True)
+class OpenCode:
+    """opencode, or Kilo."""
+
+    program: str
+    files: str
+    """Its database, below the home."""
+
+    def run(
+        self,
+        box: Sandbox,
+        *words: str,
+        piped: str = "",
+        interrupted: str = "",
+    ) -> str:
+        command = [box.bin / "node_modules" / self.program, "run", "--auto", *words]
+        return box.run(command, self.env, piped, interrupted)
+
+    def compact(self, box: Sandbox) -> None:
+        command = [box.bin / "node_modules" / self.program, "--continue"]
+        prompts = [
+            Prompt("/compact", OPENCODE_ANSWERED, by_keys=True),
+            Prompt(GO_ON, OPENCODE_ANSWERED),
+        ]
+        # the last answer of the session is drawn before it takes input
+        box.type(command, self.env, prompts, self.files, ready=b"Understood.")
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"OPENCODE_DISABLE_MODELS_FETCH": "1"}
+
+    def list_scenarios(self) -> dict[str, Callable[[Sandbox], object]]:
+        """Return its scenarios. Prompts are words of the command line."""
+        run = self.run
+        look = call(LOOK, "bash", command="ls", description="List").split(" ")
+        delegate = call(
+            DELEGATE, "task", description="count", prompt=TASK, subagent_type="general"
+        ).split(" ")
+        return {
+            "turn": lambda box: run(box, TURN),
+            "resume": lambda box: run(box, "--continue", RESUMED),
+            "fork": lambda box: run(box, "--continue", "--fork", FORKED),
+            "tool call": lambda box: run(box, *look),
+            "attached file": lambda box: run(
+                box, "-f", "rota.txt", "--", ATTACHED.partition(" ")[2]
+            ),
+            "sub-agent": lambda box: run(box, *delegate),
+            "slash command": lambda box: run(box, "--command", "planit", COMMAND),
+            "interrupt": lambda box: run(
+                box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
+            ),
+            "piped stdin": lambda box: run(box, PIPED_WITH, piped=PIPED),
+            "compaction": self.compact,
+        }
 
 
-def list_opencode_scenarios(
-    run: Callable[..., str],
-) -> dict[str, Callable[[Sandbox], object]]:
-    """Return the scenarios of opencode or Kilo, whose prompts are words of the command line."""
-    look = call(LOOK, "bash", command="ls", description="List").split(" ")
-    delegate = call(
-        DELEGATE, "task", description="count", prompt=TASK, subagent_type="general"
-    ).split(" ")
-    return {
-        "turn": lambda box: run(box, TURN),
-        "resume": lambda box: run(box, "--continue", RESUMED),
-        "fork": lambda box: run(box, "--continue", "--fork", FORKED),
-        "tool call": lambda box: run(box, *look),
-        "attached file": lambda box: run(
-            box, "-f", "rota.txt", "--", ATTACHED.partition(" ")[2]
-        ),
-        "sub-agent": lambda box: run(box, *delegate),
-    }
+OPENCODE = OpenCode(
+    "opencode-linux-x64/bin/opencode", ".local/share/opencode/opencode*.db"
+)
+KILO = OpenCode(
+    "@kilocode/cli-linux-x64-baseline/bin/kilo", ".local/share/kilo/kilo*.db"
+)
 
 
 # pi.
@@ -651,19 +824,27 @@ def prepare_pi(box: Sandbox) -> None:
     box.put(".pi/agent/models.json", {"providers": {"stub": stub}})
     skill = f"---\nname: planit\ndescription: plan\n---\n{FILE}\n"
     box.put(".pi/agent/skills/planit/SKILL.md", skill)
+    box.put(".pi/agent/settings.json", {"compaction": {"keepRecentTokens": 1}})
 
 
-def pi(box: Sandbox, *words: str, interrupted: str = "") -> str:
-    command = [
-        box.bin / "node_modules/.bin/pi",
-        "--provider",
-        "stub",
-        "--model",
-        "stub",
-        "-p",
-        *words,
-    ]
-    return box.run(command, {"PI_OFFLINE": "1"}, interrupted=interrupted)
+def pi_command(box: Sandbox, *options: str) -> list[str | Path]:
+    program = box.bin / "node_modules/.bin/pi"
+    return [program, "--provider", "stub", "--model", "stub", *options]
+
+
+def pi(box: Sandbox, *words: str, piped: str = "", interrupted: str = "") -> str:
+    command = pi_command(box, "-p", *words)
+    return box.run(command, {"PI_OFFLINE": "1"}, piped, interrupted)
+
+
+def compact_pi(box: Sandbox) -> None:
+    prompts = [Prompt("/compact", '"type":"compaction"'), Prompt(GO_ON)]
+    box.type(
+        pi_command(box, "-c"),
+        {"PI_OFFLINE": "1"},
+        prompts,
+        ".pi/agent/sessions/*/*.jsonl",
+    )
 
 
 PI = {
@@ -678,20 +859,31 @@ PI = {
     "interrupt": lambda box: pi(
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
+    "piped stdin": lambda box: pi(box, PIPED_WITH, piped=PIPED),
+    "compaction": compact_pi,
 }
 
 
 # Copilot CLI, with a provider of one's own.
 
 
+def prepare_copilot(box: Sandbox) -> None:
+    skill = f"---\nname: planit\ndescription: plan\n---\n{FILE}\n"
+    box.put(".copilot/skills/planit/SKILL.md", skill)
+
+
+def make_copilot_environment(box: Sandbox) -> dict[str, str]:
+    return {
+        "COPILOT_PROVIDER_BASE_URL": f"{box.url}/v1",
+        "COPILOT_PROVIDER_API_KEY": "none",
+        "COPILOT_MODEL": "stub",
+        "COPILOT_OFFLINE": "true",
+    }
+
+
 def copilot(
     box: Sandbox, prompt: str, *options: str, piped: str = "", interrupted: str = ""
 ) -> str:
-    env = {
-        "COPILOT_PROVIDER_BASE_URL": f"{box.url}/v1",
-        "COPILOT_PROVIDER_API_KEY": "none",
-    }
-    env |= {"COPILOT_MODEL": "stub", "COPILOT_OFFLINE": "true"}
     command = [
         box.bin / "node_modules/.bin/copilot",
         *options,
@@ -699,7 +891,24 @@ def copilot(
         prompt,
         "--allow-all-tools",
     ]
-    return box.run(command, env, piped, interrupted)
+    return box.run(command, make_copilot_environment(box), piped, interrupted)
+
+
+def fork_in_copilot(box: Sandbox) -> None:
+    """Copilot CLI forks a session on a terminal alone."""
+    box.type(
+        [
+            box.bin / "node_modules/.bin/copilot",
+            f"--resume={copilot_session(box)}",
+            "--allow-all-tools",
+        ],
+        make_copilot_environment(box),
+        [
+            Prompt("/fork", '"infoType":"fork"', asks=False),
+            Prompt(FORKED, '"type":"assistant.turn_end"'),
+        ],
+        ".copilot/session-state/*/events.jsonl",
+    )
 
 
 def copilot_session(box: Sandbox) -> str:
@@ -733,7 +942,10 @@ COPILOT = {
         box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
     ),
     "piped stdin": lambda box: copilot(box, PIPED_WITH, piped=PIPED),
+    "slash command": lambda box: copilot(box, f"/planit {COMMAND}"),
+    "fork": fork_in_copilot,
 }
+
 
 # Cline, which takes a session up again on a terminal alone.
 
@@ -755,49 +967,86 @@ def prepare_cline(box: Sandbox) -> None:
         ".cline/data/settings/providers.json",
         {**settings, "providers": {stub["provider"]: known}},
     )
+    workflows = box.project / ".clinerules/workflows"
+    workflows.mkdir(parents=True)
+    (workflows / "planit.md").write_text(
+        f"---\nname: planit\ndescription: plan\n---\n{TEMPLATE}\n"
+    )
 
 
 CLINE_PROGRAM = "node_modules/@cline/cli-linux-x64/bin/cline"
 
 
-def cline(box: Sandbox, prompt: str) -> str:
-    return box.run([box.bin / CLINE_PROGRAM, prompt], {})
+CLINE_FILES = ".cline/data/sessions/*/*.messages.json"
 
 
-def resume_cline(box: Sandbox, prompt: str) -> None:
-    session = box.find(".cline/data/sessions/*/*.messages.json")[0].parent.name
-    box.type(
-        [box.bin / CLINE_PROGRAM, "-i", "--id", session],
-        {},
-        [Prompt(prompt)],
-        ".cline/data/sessions/*/*.messages.json",
-    )
+def cline(box: Sandbox, prompt: str, piped: str = "", interrupted: str = "") -> str:
+    return box.run([box.bin / CLINE_PROGRAM, prompt], {}, piped, interrupted)
+
+
+def type_to_cline(box: Sandbox, *prompts: Prompt, files: str = CLINE_FILES) -> None:
+    """Type prompts into the first session, which is drawn before it takes input."""
+    # a session is named by when it began
+    session = min(path.parent.name for path in box.find(CLINE_FILES))
+    command = [box.bin / CLINE_PROGRAM, "-i", "--id", session]
+    box.type(command, {}, prompts, files, ready=b"Understood.")
 
 
 CLINE = {
     "turn": lambda box: cline(box, TURN),
-    "resume": lambda box: resume_cline(box, RESUMED),
+    "resume": lambda box: type_to_cline(box, Prompt(RESUMED)),
     "tool call": lambda box: cline(box, call(LOOK, "run_commands", commands=["ls"])),
     "attached file": lambda box: cline(box, ATTACHED),
     "sub-agent": lambda box: cline(
         box, call(DELEGATE, "spawn_agent", systemPrompt="You count.", task=TASK)
     ),
+    "slash command": lambda box: cline(box, f"/planit {COMMAND}"),
+    "piped stdin": lambda box: cline(box, PIPED_WITH, piped=PIPED),
+    "interrupt": lambda box: cline(
+        box, f"{INTERRUPTED}\n{box.hold}", interrupted=INTERRUPTED
+    ),
+    "compaction": lambda box: type_to_cline(
+        box,
+        Prompt("/compact", "compaction_summary", by_keys=True),
+        Prompt(GO_ON),
+        files=".cline/data/sessions/*/*.json",
+    ),
+    "fork": lambda box: type_to_cline(
+        box,
+        Prompt("/fork", r"\(fork\)", asks=False, by_keys=True),
+        Prompt(FORKED),
+        files=".cline/data/sessions/*/*.json",
+    ),
 }
+
+BOTH = ("piped stdin", "slash command")
 
 CLIENTS = {
     "Claude Code": Client("@anthropic-ai/claude-code", prepare_claude, CLAUDE),
     "Codex": Client("@openai/codex", prepare_codex, CODEX),
-    "Gemini CLI": Client("@google/gemini-cli", prepare_gemini, GEMINI),
-    "Qwen Code": Client("@qwen-code/qwen-code", prepare_qwen, QWEN),
+    "Gemini CLI": Client("@google/gemini-cli", prepare_gemini, GEMINI, BOTH[:1]),
+    "Qwen Code": Client("@qwen-code/qwen-code", prepare_qwen, QWEN, BOTH),
     "opencode": Client(
-        "opencode-ai", prepare_opencode, list_opencode_scenarios(opencode)
+        "opencode-ai", prepare_opencode, OPENCODE.list_scenarios(), BOTH
     ),
     "Kilo": Client(
         "@kilocode/cli-linux-x64-baseline",
         partial(prepare_opencode, name="kilo"),
-        list_opencode_scenarios(kilo),
+        KILO.list_scenarios(),
+        BOTH,
     ),
-    "Cline": Client("cline", prepare_cline, CLINE),
-    "pi": Client("@earendil-works/pi-coding-agent", prepare_pi, PI),
-    "Copilot CLI": Client("@github/copilot", lambda box: None, COPILOT),
+    "Cline": Client("cline", prepare_cline, CLINE, BOTH),
+    "pi": Client(
+        "@earendil-works/pi-coding-agent",
+        prepare_pi,
+        PI,
+        ("piped stdin",),
+        {
+            "sub-agent": Lack(
+                "its tools are bash, edit, read and write",
+                lambda box: box.list_tools() == ["bash", "edit", "read", "write"],
+            )
+        },
+    ),
+    "Copilot CLI": Client("@github/copilot", prepare_copilot, COPILOT),
 }

@@ -41,7 +41,15 @@ BY_PERSON = {
     "piped stdin": drive.PIPED_WITH,
 }
 """What a person says in each scenario."""
-BY_NOBODY = (drive.FILE, drive.PIPED, drive.TASK)
+EXTRA = {"taken back"}
+"""Scenarios that not every client must have or lack."""
+BY_NOBODY = {
+    "attached file": drive.FILE,
+    "piped stdin": drive.PIPED,
+    "sub-agent": drive.TASK,
+    "slash command": drive.TEMPLATE,
+}
+"""What nobody says in a scenario."""
 
 
 @pytest.fixture(scope="session")
@@ -124,7 +132,14 @@ def test_what_was_said_to_a_client_is_stored_once_as_who_said_it(
     assert counts == {scenario: int(scenario not in by_program) for scenario in told}
     # What the stand-in is told is no matter.
     words = [row["text"].partition("\nCALL ")[0] for row in spoken]
-    assert [said for said in words if any(text in said for text in BY_NOBODY)] == []
+    foreign = [
+        (scenario, said)
+        for scenario, text in BY_NOBODY.items()
+        for said in words
+        if text in said
+    ]
+    assert sorted(scenario for scenario, _ in foreign) == sorted(client.unmarked)
+    assert all(told[scenario] in said for scenario, said in foreign)
     # a prompt that was taken back counts as it was sent again
     again = drive.SENT_AGAIN
     assert all(again in said for said in words if drive.TAKEN_BACK in said)
@@ -146,14 +161,29 @@ def test_what_was_said_to_a_client_is_stored_once_as_who_said_it(
     places = {row["workspace"] for row in rows}
     assert set(find_workspaces(str(box.project), places)) == places
     assert quarantined == []
+    # each scenario was driven, or cannot be
+    assert {*client.scenarios, *client.lacks} - EXTRA == BY_PERSON.keys() - EXTRA
+    assert all(lack.is_seen(box) for lack in client.lacks.values())
     write_row(name, client)
 
 
 def write_row(name: str, client: Client) -> None:
     """Write the client's line of the table."""
-    row = f"| {name} | {PINS[client.package]} | {datetime.now(UTC):%Y-%m-%d} | {', '.join(client.scenarios)} |"
+    driven = [
+        f"{scenario}*" if scenario in client.unmarked else scenario
+        for scenario in client.scenarios
+    ]
+    none = [f"{scenario}: {lack.reason}" for scenario, lack in client.lacks.items()]
+    cells = (
+        name,
+        PINS[client.package],
+        f"{datetime.now(UTC):%Y-%m-%d}",
+        ", ".join(driven),
+        "; ".join(none),
+    )
+    row = f"| {' | '.join(cells)} |"
     lines = PAGE.read_text(encoding="utf-8").split("\n")
-    begun = lines.index("| client | release | run on | scenarios |")
+    begun = lines.index("| client | release | run on | scenarios | has none |")
     at = next(
         (
             n

@@ -267,3 +267,70 @@ def test_an_export_and_the_database_of_opencode_tell_the_same(tmp_path: Path) ->
         "subagent",
         "ses_0",
     )
+
+
+GEMINI_CONTEXT = "<session_context>\nToday is Sunday.\n</session_context>"
+
+
+def write_gemini_session(path: Path, *messages: tuple[str, str, list[str]]) -> Path:
+    """A session of Gemini CLI: each message's time (seconds), type and texts."""
+    lines: list[dict[str, Any]] = [{"sessionId": path.stem, "projectHash": "b" * 64}]
+    for at, (second, kind, texts) in enumerate(messages):
+        lines.append(
+            {
+                "id": f"{path.stem}-{at}",
+                "timestamp": f"2026-11-29T22:28:{second}Z",
+                "type": kind,
+                "content": [{"text": text} for text in texts],
+            }
+        )
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+def list_prompts(path: Path) -> list[str]:
+    messages = select_messages(read(path))
+    return [message.text for message in messages if message.origin == "human"]
+
+
+def test_a_checkpoint_that_another_session_resumes_is_stored_once(
+    tmp_path: Path,
+) -> None:
+    first = write_gemini_session(
+        tmp_path / "session-a.jsonl",
+        ("01.000", "user", [GEMINI_CONTEXT]),
+        ("02.000", "user", ["We keep the tides."]),
+        ("03.000", "gemini", ["Understood."]),
+    )
+    second = write_gemini_session(
+        tmp_path / "session-b.jsonl",
+        ("11.000", "user", [GEMINI_CONTEXT]),
+        ("12.000", "user", [GEMINI_CONTEXT, "We keep the tides."]),
+        ("12.000", "gemini", ["Understood."]),
+        ("12.000", "user", ["Said in a session that is gone."]),
+        ("13.000", "user", ["We keep the tides."]),
+    )
+    # restored at 12; the last is said again
+    gone = "Said in a session that is gone."
+    assert list_prompts(second) == [gone, "We keep the tides."]
+    # without the original the copy is all there is
+    first.unlink()
+    assert list_prompts(second) == ["We keep the tides.", gone, "We keep the tides."]
+
+
+def test_a_first_prompt_with_the_context_in_it_is_no_copy(tmp_path: Path) -> None:
+    opening = ("02.000", "user", [GEMINI_CONTEXT, "Hello."])
+    write_gemini_session(tmp_path / "session-a.jsonl", opening)
+    other = write_gemini_session(tmp_path / "session-b.jsonl", opening)
+    assert list_prompts(other) == ["Hello."]
+
+
+def test_a_fork_of_cline_has_the_identities_of_what_it_copied() -> None:
+    first, fork = (
+        read_messages(next((TRANSCRIPTS / "cline" / name).glob("*.messages.json")))
+        for name in ("1795992564409_wbui7", "1795992637262_hcd6i")
+    )
+    assert [message.identity for message in fork[:2]] == [
+        message.identity for message in first
+    ]
+    assert fork[2].text == "Forked: we drop RabbitMQ."

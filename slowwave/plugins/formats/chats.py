@@ -112,6 +112,8 @@ class ChatFormat:
     """Returns True if a message was never shown, so that it is synthetic."""
     adapt: Callable[[Fields], Fields | str] = lambda fields: fields
     """Returns an item with its fields as this row names them, or the kind of an item that is no message."""
+    copies: str = ""
+    """Start of the identities of messages, if a fork's copies keep their ids; empty if ids differ."""
     notes: Sequence[str] = ()
     """The kinds that are known to hold no message."""
 
@@ -149,6 +151,11 @@ class ChatFormat:
         role = get(fields, self.role)
         named = self.roles.get(str(role).strip().lower())
         return parse_role(role) or parse_role(named)
+
+    def _find_identity(self, fields: Fields) -> str | None:
+        """Return what identifies a message in all sessions that have a copy; None if its session does."""
+        named = get_id(fields, self.id)
+        return f"{self.copies}{named}" if self.copies and named else None
 
     def _find_time(self, fields: Fields, chat: Chat) -> datetime | None:
         """Return when a message was written, or else when its chat began."""
@@ -191,6 +198,7 @@ class ChatFormat:
             ts=self._find_time(fields, chat),
             parent_id=get_text(fields, self.parent),
             speaker=get_text(fields, self.speaker) if role != "tool" else None,
+            identity=self._find_identity(fields),
             line=line,
         )
 
@@ -415,8 +423,10 @@ GROK = ChatFormat(
 
 # Gemini: AI Studio's prompts, and the Gemini CLI's sessions. The CLI keeps a session as one document or, since 0.40, as
 # lines that are appended: a header, messages (the same id again is a newer version), `$set` patches, and `$rewindTo`
-# marks that take back a message and all after it.
+# marks that take back a message and all after it. A patch that replaces the history is a compaction.
 
+CONTEXT = "<session_context>"
+"""Start of what the CLI says to the model before the first prompt."""
 _BINARY = ("inlineData", "inlineImage", "inlineAudio", "inlineVideo", "inlineFile")
 _DRIVE = (
     "driveDocument",
@@ -635,9 +645,61 @@ def _read_gemini(path: Path, limits: Limits) -> Iterator[Record]:
     )
 
 
+class _Restored:
+    """Finds the messages that `/chat resume` restored: the CLI appends them again, with new ids and one new time.
+
+    The first of them has the session's context in one message with a prompt. Such a message is a copy if its words are
+    outside of restored messages in this file, or in another session of the project.
+    """
+
+    def __init__(self, path: Path, limits: Limits) -> None:
+        self._path = path
+        self._limits = limits
+        self._began: datetime | None = None
+        self._said: set[tuple[str, str]] = set()
+        self._elsewhere: set[tuple[str, str]] | None = None
+
+    def is_copy(self, message: Message) -> bool:
+        """Return True if a message is a copy; remember it if it is not restored."""
+        key = message.role, message.text
+        texts = [block.text or "" for block in message.blocks if block.type == "text"]
+        opens = len(texts) > 1 and texts[0].lstrip().startswith(CONTEXT)
+        if opens and self._said:
+            self._began = message.ts
+        if self._began is None or message.ts != self._began:
+            self._began = None
+            self._said.add(key)
+            return False
+        if key in self._said:
+            return True
+        self._elsewhere = self._elsewhere or set(self._read_siblings())
+        return key in self._elsewhere
+
+    def _read_siblings(self) -> Iterator[tuple[str, str]]:
+        """Yield role and words of the messages of the project's other sessions that are not restored."""
+        for path in sorted(self._path.parent.glob("session-*.jsonl")):
+            if path == self._path:
+                continue
+            other = _Restored(path, self._limits)
+            for record in _parse_cli_lines(path, self._limits):
+                if isinstance(record, Message):
+                    other.is_copy(record)
+            yield from other._said
+
+
 def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
+    """Yield the records of a session of lines, without restored copies."""
+    restored = _Restored(path, limits)
+    for record in _parse_cli_lines(path, limits):
+        if isinstance(record, Message) and restored.is_copy(record):
+            yield Skipped("restored message", record.line)
+        else:
+            yield record
+
+
+def _parse_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
     chat = Chat(Session(name_by_file(path)))
-    live: dict[str, None] = {}
+    live: dict[str, bool] = {}
     for item in iter_json(path, limits):
         if isinstance(item, Rejected):
             yield item
@@ -657,10 +719,13 @@ def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
             messages = _list_new(patch, line, live)
         else:
             messages = {str(line): fields}
+        summary = _list_summary(coerce_dict(fields.get("$set")), live)
         for position, message in messages.items():
             record = CLI.parse_message(chat, position, message, line)
             if isinstance(record, Message):
-                live[record.native_id] = None
+                if record.native_id in summary:
+                    record.origin = "synthetic"
+                live[record.native_id] = record.origin != "synthetic"
             yield record
         if coerce_dict(fields.get("$set")):
             yield Skipped("$set", line)
@@ -674,6 +739,20 @@ def _list_new(patch: Fields, line: int, live: Container[str]) -> dict[str, objec
         if get_id(coerce_dict(message), "id") not in live
     ]
     return {f"{line}.{at}": message for at, message in enumerate(new)}
+
+
+def _list_summary(patch: Fields, live: Mapping[str, bool]) -> set[str | None]:
+    """Return the ids of the messages in a patch that stand for those that it drops: the new ones above what was said.
+
+    Args:
+        patch: the fields that a line sets.
+        live: the messages so far, each with whether somebody said it.
+    """
+    ids = [get_id(message, "id") for message in get_objects(patch, "messages")]
+    if not ids or live.keys() <= set(ids):
+        return set()
+    kept = next((at for at, key in enumerate(ids) if key and live.get(key)), len(ids))
+    return set(ids[:kept]) - live.keys()
 
 
 def _list_from(native: str, live: Iterable[str]) -> list[str]:
@@ -754,7 +833,7 @@ READERS = (
             "*/chats/**/*.json",
             "*/chats/**/*.jsonl",
         ),
-        version=5,
+        version=6,
     ),
     Reader(
         "grok",

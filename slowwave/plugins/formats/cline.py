@@ -1,7 +1,9 @@
 """Cline: `~/.cline/data/sessions/<id>/<id>.messages.json`; a sub-agent's is `agent_<id>.messages.json` beside it.
 
-A file is one document with Anthropic's messages, each with an id and a time. A person's words are in
-`<user_input mode="act">`; an attached file is another part of the prompt. `<id>.json` has the session's folder.
+A file is one document with Anthropic's messages, each with an id. A person's words are in `<user_input mode="act">`; an
+attached file is another part of the prompt. `<id>.json` has the session's folder. A fork begins with copies of the
+messages above it, with their ids and times. A prompt that was interrupted has no time: it gets that of the message
+above it, or of the session's start. What is only displayed, such as an error, is synthetic.
 """
 
 import re
@@ -55,7 +57,28 @@ def _open(path: Path, number: int, fields: Fields) -> Chat | None:
         about.kind = "subagent"
     elif get_text(fields, "origin.mode") in BY_PROGRAM:
         about.kind = "scheduled"
-    return Chat(about, fields.get("messages"), text=_extract_typed)
+    began = state.get("started_at")
+    return Chat(about, _add_times(fields, began), began, text=_extract_typed)
+
+
+def _add_times(fields: Fields, began: object) -> object:
+    """Return the messages, each without a time with that of the message above it."""
+    messages = fields.get("messages")
+    if not isinstance(messages, list):
+        return messages
+    timed: list[object] = []
+    last = began
+    for message in messages:
+        if isinstance(message, dict):
+            last = message.get("ts") or last
+            message = {**message, "ts": last}
+        timed.append(message)
+    return timed
+
+
+def _is_displayed(message: Fields) -> bool:
+    """Return True if a message is the program's: an error that is displayed, or a summary."""
+    return get_text(message, "metadata.displayRole") in ("error", "system")
 
 
 def _read_state(path: Path) -> Fields:
@@ -79,11 +102,17 @@ def _parse(fields: Fields, role: Role) -> list[Block] | None:
     return parse_blocks(fields.get("content"))
 
 
-FORMAT = ChatFormat(open=_open, parse=_parse, time=("ts",))
+FORMAT = ChatFormat(
+    open=_open,
+    parse=_parse,
+    time=("ts",),
+    hides=_is_displayed,
+    copies=f"{NAME}/",
+)
 READER = Reader(
     NAME,
     starts_with("agent sessionId origin messages"),
     FORMAT.read,
     lies_in("CLINE_DATA_DIR", ".cline/data", ("sessions",), "*/*.messages.json"),
-    version=2,
+    version=3,
 )

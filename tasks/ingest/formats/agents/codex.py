@@ -105,6 +105,11 @@ NOISE_TAGS = (
 )
 PIPED = "<stdin>", "</stdin>"
 """The tags around text that was piped into `codex exec` with a prompt: the prompt's last part."""
+GOAL = re.compile(
+    r'<codex_internal_context source="user_goal">\s*User set the goal: (".*")$',
+    re.MULTILINE,
+)
+"""What a person set by the command `/goal`, as JSON."""
 AGENTS_MD = "# AGENTS.md instructions"
 IDE_CONTEXT = ("# Context from my IDE setup:", "# Files mentioned by the user:")
 IDE_REQUEST = "## My request for Codex:"
@@ -145,8 +150,10 @@ def _parse_json(text: str) -> object:
 
 def extract_codex_user_text(raw: str) -> str:
     """Return the typed part of a user's message, without injected context, instructions, piped text and shell
-    output.
+    output. Of a goal that was set by a command it is the goal.
     """
+    if goal := GOAL.match(raw.lstrip()):
+        return stringify(_parse_json(goal[1])).strip()
     text = cut_between(raw, *PIPED) if raw.rstrip().endswith(PIPED[1]) else raw
     tagged = "<INSTRUCTIONS>" in text
     if "<" in text:
@@ -371,7 +378,11 @@ class _Rollout:
                 yield self._skip("turn_context")
             case "compacted":
                 yield from self._handle_compacted(payload)
-            case "world_state" | "inter_agent_communication_metadata":
+            case (
+                "world_state"
+                | "inter_agent_communication_metadata"
+                | "token_usage_record"
+            ):
                 yield self._skip(kind)
             case _:
                 yield leave_out(f"unknown: {str(kind)[:80]}", line, record)
@@ -695,4 +706,4 @@ _PLACES = lies_in(
     "**/*.jsonl",
     "**/*.jsonl.zst",
 )
-READER = Reader(NAME, sniff, read, _PLACES, version=5)
+READER = Reader(NAME, sniff, read, _PLACES, version=6)
