@@ -23,6 +23,7 @@ WEDNESDAY = datetime(2026, 4, 8, 12, tzinfo=UTC)
         "We ship the day after tomorrow (10 Apr 2026).",
         "I met her last Wednesday (1 Apr 2026).",
         "Invoices are due in 30 days (8 May 2026, counted from 8 Apr).",
+        "At 9 we stop, and in two weeks (22 Apr 2026, counted from 8 Apr) we go live.",
         "Two weeks ago (about 25 Mar 2026) it broke.",
         "It moves next month (May 2026), last year (2025) it did not.",
         "Last weekend (4 to 5 Apr 2026) we hiked.",
@@ -70,6 +71,9 @@ def test_a_day_named_by_its_distance_gets_its_date(expected: str) -> None:
         "再来週は休みではない。",
         "地下周一围都是电缆。",  # underground all around: 地下|周|一围
         "La persona que viene del banco firma.",
+        "61 pages in a week is too many.",  # a rate
+        "It went down by 62% in three weeks!",
+        "61 Seiten in zwei Wochen sind zu viel für uns.",
     ],
 )
 def test_what_names_no_other_day_stays_as_it_is(text: str) -> None:

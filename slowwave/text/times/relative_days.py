@@ -8,7 +8,7 @@ of a rule ("due in 30 days"), so the note says from which day it is counted.
 import re
 from calendar import monthrange
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from slowwave.text.times.dates import (
@@ -37,6 +37,7 @@ NEXT = re.compile(rf"\bnext (?P<unit>week|month|year|{'|'.join(WEEKDAYS)})\b", r
 WITH_DATE = re.compile(r"\s*\([^)]*\d")
 """A date in brackets that follows already."""
 CODE = re.compile(r"`+[^`]*`+")
+CLAUSE_END = re.compile(r"[.,;:!?](?=\s)|[\n。，、；：！？]")
 ENDS = ".!?…:;\n\r\"'“”‘’(-*•>|。！？"
 """Characters after which a word with a capital may begin a sentence."""
 FARTHEST = 4_000
@@ -51,6 +52,8 @@ class RelativeDay:
     end: int
     note: str
     """Its date, to be added in brackets; empty for the day itself, which is shown with every text."""
+    is_count: bool = False
+    """Whether it is a number of days, weeks, months or years from then on."""
 
 
 def add_days(text: str, said_at: datetime | None) -> str:
@@ -82,7 +85,7 @@ def find_relative_days(text: str, said_on: date) -> list[RelativeDay]:
         for time in find_foreign_times(text):
             end = time.start + len(time.words)
             for named in _find_english(time.english, said_on):
-                found.append(RelativeDay(time.start, end, named.note))
+                found.append(replace(named, start=time.start, end=end))
     code = [match.span() for match in CODE.finditer(text)]
     kept: list[RelativeDay] = []
     for named in sorted(found, key=lambda named: (named.start, -named.end)):
@@ -94,6 +97,7 @@ def find_relative_days(text: str, said_on: date) -> list[RelativeDay]:
             named.start >= before
             and is_first
             and not in_code
+            and not _is_measure(text, named)
             and _is_phrase(text, named)
         ):
             kept.append(named)
@@ -130,7 +134,14 @@ def _find_counts(text: str, said_on: date) -> Iterator[RelativeDay]:
             yield _note(match, note)
     for match in (*FROM_NOW.finditer(text), *LATER.finditer(text)):
         if note := _format_count(match, said_on, 1):
-            yield _note(match, f"{note}, counted from {said_on.day} {said_on:%b}")
+            note = f"{note}, counted from {said_on.day} {said_on:%b}"
+            yield RelativeDay(*match.span(), note, is_count=True)
+
+
+def _is_measure(text: str, named: RelativeDay) -> bool:
+    """Return True for a count after a figure in its clause: "61 pages in a week" is a rate, and no date."""
+    clause = CLAUSE_END.split(text[: named.start])[-1]
+    return named.is_count and any(character.isdigit() for character in clause)
 
 
 def _find_stretches(text: str, said_on: date) -> Iterator[RelativeDay]:
