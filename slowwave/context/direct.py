@@ -240,7 +240,10 @@ def _format_changes_of(view: View, query: Query, ids: Set[str]) -> dict[str, str
 
 
 def _format_chain(
-    view: View, row: ChainRow, as_of: datetime | None, beside: str
+    view: View,
+    row: ChainRow,
+    as_of: datetime | None,
+    beside: str,
 ) -> str:
     """Return a note of the claim that had by then changed a row, or perhaps did; nothing if none had."""
     later = None
@@ -274,7 +277,9 @@ def read_others(view: View, ids: Sequence[str]) -> dict[str, MessageRow]:
 
 
 def _mark_current(
-    view: View, hits: Sequence[Hit], lines: dict[str, Line]
+    view: View,
+    hits: Sequence[Hit],
+    lines: dict[str, Line],
 ) -> dict[str, Line]:
     """Return the lines; one whose claim replaced a hit, and that nothing changed, is marked as current."""
     claims = [
@@ -292,7 +297,9 @@ def _mark_current(
 
 
 def _mark_rules(
-    view: View, hits: Sequence[Hit], lines: dict[str, Line]
+    view: View,
+    hits: Sequence[Hit],
+    lines: dict[str, Line],
 ) -> dict[str, Line]:
     """Return the lines; a person's that states a rule or preference, and is surely about the query, is marked so."""
     sure = [hit.id for hit in hits if (hit.relevance or 0.0) >= CONFIDENT]
@@ -623,7 +630,9 @@ def read_replies(view: View, query: Query, ids: Sequence[str]) -> dict[str, Repl
 
 
 def _find_answered_passages(
-    view: View, query: Query, ids: Sequence[str]
+    view: View,
+    query: Query,
+    ids: Sequence[str],
 ) -> NDArray[np.intp]:
     """Return the place of each message's last passage, if the next passage is a reply to it."""
     layout = view.passages
