@@ -30,6 +30,7 @@ BIGGEST_FOLDER = 16
 OVER_THE_STORE = {
     "slowwave.tasks.job": "opens the store of a run",
     "slowwave.tasks.quarantine": "writes down what a step could not use, and what it can by now",
+    "slowwave.tasks.memory_words": "samples what people wrote",
     "slowwave.tasks.pending": "reads which sessions a step has not done, and marks them done",
     "slowwave.tasks.vectors": "looks up the vectors that the store keeps",
     "slowwave.tasks.llm.ask": "keeps a model's answers in the store before they are used",

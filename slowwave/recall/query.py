@@ -65,7 +65,11 @@ class QueryTimes:
     about: frozenset[str]
     """What it is about beside."""
 
-    def build_masks(self, moment: Ints, calendar: Calendar) -> list[Mask]:
+    def build_masks(
+        self,
+        moment: Ints,
+        calendar: Calendar,
+    ) -> list[Mask]:
         """Return for each year, month, day, whole date and span the rows said in it."""
         named = self.named
         single: list[Date] = [(year, None, None) for year in sorted(named.years)]
@@ -375,7 +379,8 @@ def build_query(
 
 
 def _parse_span(
-    filters: Filters, then: datetime | None
+    filters: Filters,
+    then: datetime | None,
 ) -> tuple[datetime | None, datetime | None]:
     """Return the first and last time in UTC, the last no later than `then`."""
     start = parse_bound(filters.get("since"), "since", time.min)

@@ -117,7 +117,11 @@ the default floor."""
 class Reranker(Protocol):
     """Anything that scores texts by how well they answer a query; none ships (`docs/decisions/003-blocks.md`)."""
 
-    def rerank(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+    def rerank(
+        self,
+        query: str,
+        texts: Sequence[str],
+    ) -> Sequence[float]:
         """Return one score a text, in the texts' order; higher is better, equal ones stay in their order."""
         ...
 
@@ -200,7 +204,11 @@ class Search:
             for plan in plans
         ]
 
-    def _answer_query(self, plan: QueryPlan, automatic: bool) -> Hits:
+    def _answer_query(
+        self,
+        plan: QueryPlan,
+        automatic: bool,
+    ) -> Hits:
         """Return the hits of a query, in order; none, and why, where there is nothing or, unasked, nothing above the
         floor. A query for a time alone is answered by what is of that time; by the nearest, where nothing is.
         """
@@ -274,7 +282,12 @@ class Search:
                 return asked
         return Whose.ANYBODY
 
-    def _asks(self, plan: QueryPlan, name: str, least: float) -> bool:
+    def _asks(
+        self,
+        plan: QueryPlan,
+        name: str,
+        least: float,
+    ) -> bool:
         """Return True if a query likely asks for what the model of this name was learnt from."""
         encoder = self.view.release.encoder
         model = load_prompt_model(name, encoder)
@@ -387,7 +400,11 @@ class Search:
         relevance = np.where(is_unread, by_words, relevances[:-1])
         return relevance, float(relevances[-1])
 
-    def _explain_floor(self, plan: QueryPlan, best: float) -> str | None:
+    def _explain_floor(
+        self,
+        plan: QueryPlan,
+        best: float,
+    ) -> str | None:
         """Return the reason why nothing is relevant enough for who did not ask; None where something is."""
         floor = self.settings.automatic_floor
         if best >= floor:
@@ -397,7 +414,11 @@ class Search:
         reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
         return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
 
-    def _rerank(self, query: Query, rows: list[Candidate]) -> list[Candidate]:
+    def _rerank(
+        self,
+        query: Query,
+        rows: list[Candidate],
+    ) -> list[Candidate]:
         """Return rows in the order of the reranker, where there is one; as they were, and noted, where it fails."""
         if self._reranker is None or not rows:
             return rows
@@ -424,7 +445,11 @@ class Search:
             return rows
         return [rows[at] for at in sorted(range(len(rows)), key=lambda at: -scores[at])]
 
-    def _try_full_text(self, table: Table, search: Callable[[bool], T]) -> T:
+    def _try_full_text(
+        self,
+        table: Table,
+        search: Callable[[bool], T],
+    ) -> T:
         """Return a search's result with a table's full text, or without if that turns out to be broken."""
         full_text = self.view.has_full_text(table)
         unreadable = f"full text of {table.name} can't be read"
@@ -739,7 +764,9 @@ def _build_hit(
 
 
 def _quote_messages(
-    view: View, messages: Sequence[MessageRow], quotes: Iterable[str]
+    view: View,
+    messages: Sequence[MessageRow],
+    quotes: Iterable[str],
 ) -> list[Source]:
     """Return messages as sources. Each quotes the first of `quotes` that it has, else how it begins."""
     folded = {quote: fold_text(quote) for quote in quotes}
@@ -755,7 +782,8 @@ def _quote_messages(
 
 
 def _read_exchanges(
-    view: View, ranked: Sequence[Candidate]
+    view: View,
+    ranked: Sequence[Candidate],
 ) -> dict[str, tuple[list[MessageRow], tuple[Fragment, ...]]]:
     """Return for each message that was found itself, with the other one of its turn if that is cited too; and its
     exchange, taken from where they stand.
@@ -813,7 +841,8 @@ def _read_messages_at(view: View, offsets: Set[int]) -> dict[int, MessageRow]:
 
 
 def _make_fragments(
-    places: ExchangePlaces, messages: Mapping[int, MessageRow]
+    places: ExchangePlaces,
+    messages: Mapping[int, MessageRow],
 ) -> tuple[Fragment, ...]:
     """Return a message's exchange. A reply is a part of it if it leans on the message: it may take it back."""
     shown = [at for at in places.exchange if at in messages]
@@ -843,7 +872,8 @@ def _is_short(text: str) -> bool:
 
 
 def collect_message_ids_below(
-    view: View, summaries: Mapping[str, CandidateRow]
+    view: View,
+    summaries: Mapping[str, CandidateRow],
 ) -> dict[str, list[str]]:
     """Return up to MAX_SOURCES messages below each summary or topic (rows by id, with `member_ids` or `samples`),
     spread over its members.

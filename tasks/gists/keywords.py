@@ -181,7 +181,9 @@ def _split_evenly(run: Sequence[str], longest: int) -> Iterator[Sequence[str]]:
 
 
 def extract_phrases(
-    text: str, max_words: int = 3, memory: MemoryWords = UNKNOWN_MEMORY
+    text: str,
+    max_words: int = 3,
+    memory: MemoryWords = UNKNOWN_MEMORY,
 ) -> list[str]:
     """Return a text's candidates in lower case, with repeats: each word, and each run of words.
 
@@ -205,7 +207,8 @@ def join_words(words: Sequence[str]) -> str:
 
 
 def split_word_runs(
-    text: str, memory: MemoryWords = UNKNOWN_MEMORY
+    text: str,
+    memory: MemoryWords = UNKNOWN_MEMORY,
 ) -> Iterator[list[str]]:
     """Yield the runs of words between punctuation and the stop words of the text's language, in lower case.
 

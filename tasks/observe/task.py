@@ -130,7 +130,8 @@ def observe_sessions(job: Job) -> StepReport:
             for group in split_batches(sessions, size):
 
                 def observe_some(
-                    ids: Sequence[str], group: pl.DataFrame = group
+                    ids: Sequence[str],
+                    group: pl.DataFrame = group,
                 ) -> None:
                     _observe_group(
                         job,
@@ -398,7 +399,9 @@ def _read_active_messages(job: Job, group: pl.DataFrame) -> tuple[pa.Table, pa.T
 
 
 def _build_given(
-    live: pa.Table, shared: pa.Table, corrected: Mapping[str, CorrectedRow]
+    live: pa.Table,
+    shared: pa.Table,
+    corrected: Mapping[str, CorrectedRow],
 ) -> pa.Table:
     """Return the claims that nothing extracts: those of other memories, and corrections."""
     given = [*build_shared_claims(shared), *build_correction_claims(live, corrected)]
@@ -418,7 +421,8 @@ def _join_claims(own: pa.Table, shared: pa.Table, pending: Collection[str]) -> p
 
 
 def _split_by_session(
-    rows: pa.Table, sessions: Collection[str]
+    rows: pa.Table,
+    sessions: Collection[str],
 ) -> tuple[pa.Table, pa.Table]:
     """Return the rows of other sessions, and the rows of the given sessions."""
     is_given = pc.is_in(rows["session_id"], pa.array(sorted(sessions), pa.string()))
@@ -426,7 +430,9 @@ def _split_by_session(
 
 
 def _select_withdrawn(
-    waiting: pa.Table, live: pa.Table, exclusions: pa.Table
+    waiting: pa.Table,
+    live: pa.Table,
+    exclusions: pa.Table,
 ) -> pa.Table:
     """Return the rows that change in waiting sessions: claims that a person excluded or whose messages are gone, as
     withdrawn, and their duplicates as active.
@@ -589,7 +595,10 @@ def name_reader(settings: Settings) -> str:
 
 
 def observe_shard(
-    shard: pa.Table, *, settings: ObserveSettings, in_layers: bool
+    shard: pa.Table,
+    *,
+    settings: ObserveSettings,
+    in_layers: bool,
 ) -> pa.Table:
     """Return a shard's claims, and for each session without claims a row with the reason."""
     seen = observe(shard, settings, in_layers=in_layers)

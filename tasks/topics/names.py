@@ -93,7 +93,9 @@ def _find_workspaces(claims: pl.DataFrame) -> dict[str, str | None]:
 
 
 def _describe_purpose(
-    name: str, categories: Sequence[str], workspace: str | None
+    name: str,
+    categories: Sequence[str],
+    workspace: str | None,
 ) -> str:
     """Return a purpose such as "Decisions and facts in tidepool about gauges"."""
     folder = workspace.rstrip("/").rpartition("/")[2] if workspace else ""
@@ -126,7 +128,8 @@ def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
 
 
 def _select_common_terms(
-    claims: pl.DataFrame, known: Mapping[str, str]
+    claims: pl.DataFrame,
+    known: Mapping[str, str],
 ) -> pl.DataFrame:
     """Return the terms of each topic whose stems are all common in it: topic_id, size, term, stems, phrase."""
     stems = claims.select("topic_id", "size", pl.col("stems").list.unique()).explode(
@@ -264,7 +267,9 @@ def _names_something(term: str) -> bool:
 
 
 def _select_distinct(
-    terms: Sequence[str], stems: Sequence[Sequence[str]], limit: int
+    terms: Sequence[str],
+    stems: Sequence[Sequence[str]],
+    limit: int,
 ) -> list[str]:
     """Return the first terms that share no word with an earlier one, at most `limit`."""
     chosen: list[str] = []

@@ -181,12 +181,16 @@ def test_a_store_that_is_mostly_in_other_languages_is_told_of_the_multilingual_e
         assert not describe_languages(shares, "multilingual")
 
 
-def test_no_encoder_is_named_for_languages_that_it_does_not_read() -> None:
+def test_languages_that_no_encoder_reads_are_named_as_found_by_words() -> None:
     # Together the others are half; Hindi alone does not count.
     shares = {"English": 0.45, "German": 0.3, "Korean": 0.25}
     assert describe_languages(shares, "all-MiniLM-L6-v2")
     shares = {"Hindi": 0.9, "German": 0.1}
-    assert not describe_languages(shares, "all-MiniLM-L6-v2")
+    for encoder in ("all-MiniLM-L6-v2", "multilingual"):
+        assert describe_languages(shares, encoder) == (
+            "Hindi 90% of the messages, which no encoder that ships reads: they are found by words"
+        )
+    assert not describe_languages({"English": 0.6, "Hindi": 0.4}, "multilingual")
 
 
 def test_the_status_names_languages_whose_rules_are_not_read(tmp_path: Path) -> None:

@@ -131,7 +131,9 @@ class Chains:
         return {str(row["claim_id"]): row for row in rows}
 
     def find_successor(
-        self, row: ChainRow, as_of: datetime | None = None
+        self,
+        row: ChainRow,
+        as_of: datetime | None = None,
     ) -> ClaimRow | None:
         """Return the claim that holds, or perhaps holds, in place of a row by then: the first of its chain since the
         change that is not superseded itself, else the one at the end.
@@ -155,7 +157,9 @@ class Chains:
 
 
 def is_changed(
-    row: ChainRow, as_of: datetime | None = None, likely: float = 0.0
+    row: ChainRow,
+    as_of: datetime | None = None,
+    likely: float = 0.0,
 ) -> bool:
     """Return whether a later claim had by then changed what a row says, that likely at least."""
     at = row["chain_at"]
@@ -322,7 +326,10 @@ class Scale:
     deviation: float
 
     def compute_relevances(
-        self, cosines: Floats, words: Floats, needed: float = DEVIATIONS
+        self,
+        cosines: Floats,
+        words: Floats,
+        needed: float = DEVIATIONS,
     ) -> Floats:
         """Return cosines, and shares of words heard, on the release's scale: 0 to 1, and CONFIDENT at `needed`
         deviations.
@@ -378,7 +385,11 @@ SHORT_ID = 6
 class View(Tables):
     """One release, for reading by many threads."""
 
-    def __init__(self, folder: Path, release: Release) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        release: Release,
+    ) -> None:
         super().__init__(folder, release)
         self.words: LRUCache[Hashable, tuple[Ints, npt.NDArray[np.float64]]] = LRUCache(
             KEPT_WORDS
@@ -527,7 +538,11 @@ class View(Tables):
             " ".join(row["text"].split()): row["kept"][0] for row in rows if row["kept"]
         }
 
-    def is_copy(self, session: str, text: str) -> bool:
+    def is_copy(
+        self,
+        session: str,
+        text: str,
+    ) -> bool:
         """Return whether a text of a session says nothing but what was first said, word for word, in another one."""
         if not self.first_copies:
             return False
@@ -576,7 +591,11 @@ class View(Tables):
                 self._stems[language] = dict(stems)
         return self._stems[language]
 
-    def find_forms(self, word: str, language: str | None) -> list[str]:
+    def find_forms(
+        self,
+        word: str,
+        language: str | None,
+    ) -> list[str]:
         """Return other words that were said and are forms of a lower-case word: in a language other than English those
         of its stem (the index knows those of English), in any those with other accents.
         """
@@ -629,7 +648,11 @@ class View(Tables):
         texts = self.take(PASSAGES, places[:count], ["text"])["text"].to_pylist()
         return count_idle_words(texts)
 
-    def find_compounds(self, word: str, language: str | None) -> list[str]:
+    def find_compounds(
+        self,
+        word: str,
+        language: str | None,
+    ) -> list[str]:
         """Return words that were said and that have a lower-case word as their first or last part ("Sommerreifen" of
         "Reifen"), or that are such a part of it ("Strom" of "Stromtarif"). None in English, which writes most compounds
         apart.
@@ -693,7 +716,9 @@ class View(Tables):
         )
 
     def find_similar_word(
-        self, word: str, among: Iterable[str] | None = None
+        self,
+        word: str,
+        among: Iterable[str] | None = None,
     ) -> str | None:
         """Return the word said, or one of those given, that a word which nobody said is likely a spelling of.
 

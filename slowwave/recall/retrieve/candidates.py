@@ -298,7 +298,9 @@ class Candidates:
         return total
 
     def select_best(
-        self, depth: int, is_copy: Callable[[str, str], bool]
+        self,
+        depth: int,
+        is_copy: Callable[[str, str], bool],
     ) -> list[Candidate]:
         """Return the best rows, one an owner, best first: of several passages of a message the best.
 
@@ -323,7 +325,9 @@ class Candidates:
         return list(best.values())
 
     def _group_alike(
-        self, best: Sequence[int], is_copy: Callable[[str, str], bool]
+        self,
+        best: Sequence[int],
+        is_copy: Callable[[str, str], bool],
     ) -> dict[object, list[int]]:
         """Return the rows with messages in the same words together, and without copies of an earlier message."""
         alike = dict[object, list[int]]()
@@ -337,7 +341,11 @@ class Candidates:
                 alike.setdefault(words, []).append(at)
         return alike
 
-    def _make_candidate(self, at: int, copies: Sequence[int]) -> Candidate:
+    def _make_candidate(
+        self,
+        at: int,
+        copies: Sequence[int],
+    ) -> Candidate:
         """Return a row as a candidate, with the rows that are copies of it."""
         return Candidate(
             kind=self.pool.kind,
@@ -358,7 +366,8 @@ class Candidates:
 
 
 def weigh_signals(
-    signals: Mapping[str, Scores], weights: Mapping[str, float]
+    signals: Mapping[str, Scores],
+    weights: Mapping[str, float],
 ) -> dict[str, Scores]:
     """Return each signal's share of each row's score: standardised over the rows (mean 0, deviation 1) and weighted.
 
@@ -442,7 +451,9 @@ def _search_all_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
 
 
 def _select_content_words(
-    layout: PassageIndex, query: Query, of_time: Set[str]
+    layout: PassageIndex,
+    query: Query,
+    of_time: Set[str],
 ) -> Set[str]:
     """Return the content words of a query, without names and times if any is left; all words if it has no content
     word.
@@ -518,7 +529,9 @@ class PassageEvidence:
 
 
 def compute_passage_evidence(
-    view: View, plan: QueryPlan, full_text: bool
+    view: View,
+    plan: QueryPlan,
+    full_text: bool,
 ) -> PassageEvidence:
     """Return the evidence for a query over all passages; `full_text`: whether its index may be asked."""
     query = plan.query
@@ -546,7 +559,9 @@ def compute_passage_evidence(
 
 
 def retrieve_messages(
-    view: View, plan: QueryPlan, evidence: PassageEvidence
+    view: View,
+    plan: QueryPlan,
+    evidence: PassageEvidence,
 ) -> Candidates:
     """Return candidates among the passages: those best by words, by dates or by vector.
 
@@ -652,7 +667,9 @@ def lower_acknowledgements(
 
 
 def compute_message_weights(
-    by_assistant: Mask, is_alone: Mask, is_other: bool
+    by_assistant: Mask,
+    is_alone: Mask,
+    is_other: bool,
 ) -> dict[str, float]:
     """Return the weights of the signals of messages.
 
