@@ -179,7 +179,7 @@ def write_row(name: str, client: Client) -> None:
         PINS[client.package],
         f"{datetime.now(UTC):%Y-%m-%d}",
         ", ".join(driven),
-        "; ".join(none),
+        "; ".join(none) or "nothing",
     )
     row = f"| {' | '.join(cells)} |"
     lines = PAGE.read_text(encoding="utf-8").split("\n")
