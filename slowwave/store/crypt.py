@@ -120,11 +120,11 @@ def _decrypt_by_passphrase(data: bytes, phrase: str) -> bytes:
 
     for _ in range(TRIES - 1):
         try:
-            return pyrage.passphrase.decrypt(data, phrase)
+            return bytes(pyrage.passphrase.decrypt(data, phrase))
         except pyrage.DecryptError as error:
             if TOO_SLOW not in f"{error}":
                 raise
-    return pyrage.passphrase.decrypt(data, phrase)
+    return bytes(pyrage.passphrase.decrypt(data, phrase))
 
 
 def find_encryption(
