@@ -908,8 +908,6 @@ def fork_in_copilot(box: Sandbox) -> None:
             Prompt(FORKED, '"type":"assistant.turn_end"'),
         ],
         ".copilot/session-state/*/events.jsonl",
-        # an answer of the session is drawn before it takes input
-        ready=b"Understood.",
     )
 
 
