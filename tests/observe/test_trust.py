@@ -66,6 +66,21 @@ def test_what_stands_below_a_marked_part_is_typed(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        f"> how long do we keep them?\nFor the yard,\n{RULE}.",
+        f"Port: 3480\nHost: tide\n> what else?\n{RULE}.",
+        f"Use: drizzle\nNever: tabs\n```\nx = 1\n```\n{RULE}.",
+        f"Our rules in short\n\n---\n\n{RULE}.\n\n---\n\nThe server runs on 3480.",
+    ],
+)
+def test_a_marked_part_takes_nothing_beside_it(text: str) -> None:
+    typed = text.replace("> how long do we keep them?", "").replace("> what else?", "")
+    left = cut_out(text, find_foreign_parts(text))
+    assert left.split() == typed.replace("```\nx = 1\n```", "").split()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         f'A mail:\n"No," said Bob. We should wait for the next one, I said. Then {RULE}, and write it down.',
         f"A mail:\n---\nThe first part.\n---\nThe second part is a long one, for once, all in all.\n---\n{RULE}",
     ],
