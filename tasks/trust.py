@@ -171,12 +171,16 @@ def _add_results(
     refusal: str,
     given: "GivenTexts",
 ) -> None:
-    """Add the outputs of tools in a message to the given texts, without the words with which a person refused."""
+    """Add the outputs of tools in a message to the given texts, without the words with which a person refused.
+
+    What the web gave may have the form of a refusal: all of it is added.
+    """
     for block in row["blocks"]:
         if block["type"] == "tool_result" and block["text"]:
             is_web = block["call_id"] is not None and block["call_id"] in links
             trust = Trust.OUTSIDE if is_web else Trust.TOOL
-            output = block["text"].rstrip().removesuffix(refusal)
+            said = "" if is_web else refusal
+            output = block["text"].rstrip().removesuffix(said)
             given.add(output[:LONGEST_OUTPUT], trust)
 
 

@@ -104,6 +104,11 @@ def test_the_words_with_which_a_call_was_refused_are_typed() -> None:
     assert find_session_trust(rows)["s-2"].find_least_of("and on Mondays", said) == (
         Trust.TYPED
     )
+    # what the web gave may have the form of a refusal
+    call = {"type": "tool_call", "text": "https://yard.example", "call_id": "c"}
+    asked = message(0, "", role="assistant", origin="model", blocks=[call])
+    found = find_session_trust([asked, *rows])["s-2"]
+    assert found.find_least_of("and on Mondays", said) == Trust.OUTSIDE
     # a person who repeats what a tool said has another record
     rows[1]["native_id"] = "2"
     assert find_session_trust(rows)["s-2"].find_least_of("and on Mondays", said) == (
