@@ -29,7 +29,7 @@ from slowwave.text.foreign import LEAST_QUOTED, cut_out, find_foreign_parts
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import WORD, extract_content_words, split_words
 
-VERSION = "trust 2"
+VERSION = "trust 3"
 """Raised when the classes change: the steps that write them have it in their keys."""
 STRIDE = 24
 """Words of half a block. Blocks overlap by half, so that a sentence of that many words stands in one as a whole."""
@@ -171,12 +171,16 @@ def _add_results(
     refusal: str,
     given: "GivenTexts",
 ) -> None:
-    """Add the outputs of tools in a message to the given texts, without the words with which a person refused."""
+    """Add the outputs of tools in a message to the given texts, without the words with which a person refused.
+
+    What the web gave may have the form of a refusal: all of it is added.
+    """
     for block in row["blocks"]:
         if block["type"] == "tool_result" and block["text"]:
             is_web = block["call_id"] is not None and block["call_id"] in links
             trust = Trust.OUTSIDE if is_web else Trust.TOOL
-            output = block["text"].rstrip().removesuffix(refusal)
+            said = "" if is_web else refusal
+            output = block["text"].rstrip().removesuffix(said)
             given.add(output[:LONGEST_OUTPUT], trust)
 
 

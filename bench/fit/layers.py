@@ -26,6 +26,7 @@ from bench.fit.reader import (
 from bench.fit.upper import LearntLayers, learn, load_shipped_encoder, pad_tokens
 from bench.harness import LABELLED, ROOT, Figures, Row, run
 from slowwave.engines.encoders.onnx import OnnxEncoder
+from slowwave.schemas.errors import UsageError
 from slowwave.tasks.observe.layers import (
     LAYERS_FILE,
     LayeredReader,
@@ -57,12 +58,18 @@ class WindowBatch:
 def measure(
     files: Sequence[Path] = (), *, without: str = "", write: bool = False
 ) -> Figures:
-    """Fit the layers; return a row a head of the sentences that were left out."""
+    """Fit the layers; return a row a head of the sentences that were left out.
+
+    Raises:
+        UsageError: there is no writer of the name that is to be left out.
+    """
     paths = {
         path.stem.removeprefix("statements_"): path
         for path in files or sorted(LABELLED.glob("statements_*.jsonl"))
         if SEALED not in path.name
     }
+    if without and without not in paths:
+        raise UsageError(f"no writer {without!r}; there are {', '.join(paths)}")
     left_out = [paths.pop(without)] if without else []
     labelled = [*read_labelled(list(paths.values())), *read_invented()]
     encoder = load_shipped_encoder()

@@ -67,7 +67,7 @@ def find_foreign_parts(
     ends = [LONGEST]
     if seconds is not None and seconds > 0:
         ends.append(max(ALWAYS_TYPED, int(TYPED_A_SECOND * seconds)))
-    pasted = _find_pasted_end(cut_out(head, blocks), join_bounds(found))
+    pasted = _find_pasted_end(head, cut_out(head, blocks), join_bounds(found))
     ends += [] if pasted is None else [pasted]
     if min(ends) < len(text):
         found.append((min(ends), len(text)))
@@ -75,9 +75,14 @@ def find_foreign_parts(
 
 
 def _find_ruled_off(text: str) -> list[Bounds]:
-    """Return the bounds of a text between two lines of marks; none if there is a third, which may be the text's."""
+    """Return the bounds of a text between two lines of marks that a colon introduces.
+
+    Return none if there is a third line of marks, which may be the text's. Without the colon, two lines may part the
+    writer's own sections.
+    """
     found = [match.span() for match in RULE.finditer(text)]
-    return [(found[0][0], found[1][1])] if len(found) == 2 else []
+    is_pair = len(found) == 2 and INTRODUCED.search(text[: found[0][0]].rstrip())
+    return [(found[0][0], found[1][1])] if is_pair else []
 
 
 def _find_tagged(text: str) -> list[Bounds]:
@@ -93,6 +98,7 @@ def _find_tagged(text: str) -> list[Bounds]:
 
 
 def _find_pasted_end(
+    whole: str,
     text: str,
     marked: Sequence[Bounds],
 ) -> int | None:
@@ -102,22 +108,24 @@ def _find_pasted_end(
     writer's.
 
     Args:
-        text: the message without its marked blocks.
+        whole: the message.
+        text: the message without its marked blocks. A line of a block is not an empty one.
         marked: the bounds of all marked parts.
     """
     ends = dict(marked)
     at = 0
     headers = 0
     headers_at = 0
-    last = ""
+    was_empty = True
     for line in text.splitlines(keepends=True):
         bare = line.rstrip("\r\n")
         rest = at + len(line)
-        if not bare.strip() and headers > 1 and text[rest : rest + 1]:
+        is_empty = not whole[at:rest].strip()
+        if is_empty and headers > 1 and text[rest : rest + 1]:
             return headers_at
         if PARTING.match(bare):
             return at
-        if at and not last.strip() and _is_salutation(bare) and rest < len(text):
+        if at and was_empty and _is_salutation(bare) and rest < len(text):
             return at
         following = text[rest : rest + 8 * LEAST_PROSE]
         is_introduced = INTRODUCED.search(bare) and _is_long_prose(following)
@@ -127,7 +135,7 @@ def _find_pasted_end(
         headers_at = headers_at if headers and is_header else at
         headers = headers + 1 if is_header else 0
         at = rest
-        last = bare
+        was_empty = is_empty
     return None
 
 

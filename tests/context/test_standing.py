@@ -2,7 +2,13 @@
 
 import pytest
 
-from slowwave.context.projects.standing import _bear_out_later
+from slowwave.context.projects.standing import _bear_out_later, _may_say_you
+from tests.claim_rows import claim_row, message
+
+RULE = "You must ask me before you change a migration."
+QUOTED = (
+    "Jonas wrote:\n> we deploy tonight, says Anna, and nobody is to ask her about it\n"
+)
 
 
 def row(key, session, chain=None, likely=None, trust="typed"):
@@ -37,3 +43,20 @@ def test_what_is_no_witness_leaves_the_later_claim_as_sure_as_it_was(earlier):
         [earlier, row("only by PR", "b")], {"never push": 0.4, "only by PR": 0.3}
     )
     assert told["only by PR"] == 0.3
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "told"),
+    [
+        (f"Good. {RULE}", {}, True),
+        (f"{RULE}\n{QUOTED}", {}, True),
+        # It may be the rest of Jonas' mail.
+        (f"{QUOTED}{RULE}", {}, False),
+        (RULE, {"trust": "outside"}, False),
+        # A model's words, whatever it quotes.
+        (RULE, {"observer": "qwen"}, False),
+    ],
+)
+def test_only_what_a_person_certainly_typed_may_say_you(text, more, told):
+    claim = claim_row(1, RULE, **{"trust": "typed", **more})
+    assert _may_say_you(claim, message(1, text)) is told

@@ -66,6 +66,21 @@ def test_what_stands_below_a_marked_part_is_typed(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        f"> how long do we keep them?\nFor the yard,\n{RULE}.",
+        f"Port: 3480\nHost: tide\n> what else?\n{RULE}.",
+        f"Use: drizzle\nNever: tabs\n```\nx = 1\n```\n{RULE}.",
+        f"Our rules in short\n\n---\n\n{RULE}.\n\n---\n\nThe server runs on 3480.",
+    ],
+)
+def test_a_marked_part_takes_nothing_beside_it(text: str) -> None:
+    typed = text.replace("> how long do we keep them?", "").replace("> what else?", "")
+    left = cut_out(text, find_foreign_parts(text))
+    assert left.split() == typed.replace("```\nx = 1\n```", "").split()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
         f'A mail:\n"No," said Bob. We should wait for the next one, I said. Then {RULE}, and write it down.',
         f"A mail:\n---\nThe first part.\n---\nThe second part is a long one, for once, all in all.\n---\n{RULE}",
     ],
@@ -89,6 +104,11 @@ def test_the_words_with_which_a_call_was_refused_are_typed() -> None:
     assert find_session_trust(rows)["s-2"].find_least_of("and on Mondays", said) == (
         Trust.TYPED
     )
+    # what the web gave may have the form of a refusal
+    call = {"type": "tool_call", "text": "https://yard.example", "call_id": "c"}
+    asked = message(0, "", role="assistant", origin="model", blocks=[call])
+    found = find_session_trust([asked, *rows])["s-2"]
+    assert found.find_least_of("and on Mondays", said) == Trust.OUTSIDE
     # a person who repeats what a tool said has another record
     rows[1]["native_id"] = "2"
     assert find_session_trust(rows)["s-2"].find_least_of("and on Mondays", said) == (

@@ -32,6 +32,7 @@ from slowwave.recall.release.view import View, is_perhaps_changed
 from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES, TRUST
 from slowwave.schemas.vocabulary import (
+    EXTRACTIVE,
     TALKING,
     Origin,
     Status,
@@ -40,6 +41,7 @@ from slowwave.schemas.vocabulary import (
 )
 from slowwave.store.notes import PREFIX
 from slowwave.text.fence import escape_line
+from slowwave.text.foreign import find_foreign_parts
 from slowwave.text.times.days import localise
 from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import singularise
@@ -89,6 +91,7 @@ SAID = [
     "native_id",
     "seq",
     "origin",
+    "text",
 ]
 
 
@@ -112,7 +115,7 @@ class StandingClaim:
     standing: str
     """The reason why it is a rule: "3 sessions", or "noted" if a person noted or confirmed it. Else empty."""
     may_instruct: bool
-    """Whether agents may obey it: a person said it, and it is a rule, is known to be typed, or addresses nobody."""
+    """Whether agents may obey it: a person said it, and it is a rule, addresses nobody, or is certainly typed."""
     observer: str
     source: LineSource
     code_note: str = ""
@@ -444,8 +447,8 @@ def _make_claim(
     )
     standing = f"{sessions} sessions" if sessions >= BORNE_OUT else noted
     kind: Speaker = "person" if first.typed else "model"
-    is_plain = names_no_role(text) and (
-        said[TRUST] == Trust.TYPED or addresses_nobody(text)
+    is_plain = addresses_nobody(text) or (
+        names_no_role(text) and _may_say_you(said, message)
     )
     source = LineSource(
         session=session,
@@ -482,6 +485,19 @@ def word_claim(row: ClaimRow) -> str:
     detail = " ".join((row["detail"] or "").split())
     has_both = bool(detail) and summary in quote and detail in quote
     return quote if has_both and len(quote) <= LONGEST else summary
+
+
+def _may_say_you(said: ClaimRow, message: MessageRow) -> bool:
+    """Return True if a person certainly typed a claim's words, so that they may address the reader.
+
+    What stands below a quoted or pasted part of the message may be the rest of it, and a model's words for what was
+    typed may be anybody's.
+    """
+    if said[TRUST] != Trust.TYPED or said["observer"] != EXTRACTIVE:
+        return False
+    at = message["text"].find(said["quote"] or said["summary"])
+    parts = find_foreign_parts(message["text"])
+    return at >= 0 and all(at < start for start, _ in parts)
 
 
 def _count_sessions(
