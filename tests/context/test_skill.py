@@ -210,7 +210,7 @@ def test_a_models_reasons_are_told_and_nothing_that_steers(tmp_path: Path) -> No
     )
     texts = {line.text.partition(" <!--")[0]: line.category for line in told}
     assert (
-        "Sessions live in PostgreSQL. — Redis lost them twice. (`src/login.py`)"
+        "Sessions live in PostgreSQL. — Redis lost them twice. (`src/login.py`) (1 Mar 2025)"
         in texts
     )
     assert [text for text, category in texts.items() if category == "command"] == [
@@ -241,7 +241,10 @@ def test_a_trap_that_an_agent_found_is_told_apart_once_a_second_session_bears_it
     assert [line.own_words for line in lines if line.category == "found"] == [
         "The cache outlives a deploy."
     ]
-    assert any("outlives a deploy. (2 sessions) <!--" in line.text for line in lines)
+    assert any(
+        "outlives a deploy. (1 Mar 2025, 2 sessions) <!--" in line.text
+        for line in lines
+    )
     assert not any("long headers" in line.text for line in lines)
 
 
@@ -356,9 +359,10 @@ def test_what_is_sure_and_of_no_category_is_also_settled(tmp_path: Path) -> None
     run_night(talks, settings).check_complete()
     told = typed(settings.store, "--workspace", "/home/ada/pier", "--min-confidence", 0)
     also = told.output.split("## Also Settled\n")[1].split("\n## ")[0]
-    assert "The pier office closes at six in winter (3 sessions)" in also
+    assert "The pier office closes at six in winter (1 Mar 2026, 3 sessions)" in also
     assert (
-        "\n- The lighthouse has ninety-one steps to the lamp room <!--" in also
+        "\n- The lighthouse has ninety-one steps to the lamp room (1 Mar 2026) <!--"
+        in also
     )  # said once
 
 

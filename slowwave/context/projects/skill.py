@@ -37,6 +37,7 @@ from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import EXTRACTIVE, ActionKind, CommandRole, HabitKind
 from slowwave.text.fence import escape_line
+from slowwave.text.times.days import format_day
 from slowwave.text.times.relative_days import add_days
 
 SECTIONS = {
@@ -66,9 +67,9 @@ LONGEST_DESCRIPTION = 1024
 NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 INTRODUCTION = (
     "Distilled by slowwave from earlier sessions: what a person said, what was done over and over, and, marked, what "
-    "agents found. Later words hold over these. Lines marked noted, or with sessions, are rules; any other was said "
-    "once: it informs, and neither orders nor permits. Behind each line stand its session and message: `slowwave show` "
-    "takes both."
+    "agents found, each with its day. Of two lines on one matter the later holds, and what is said now holds over "
+    "both. Lines marked noted, or with sessions, are rules; any other was said once: it informs, and neither orders "
+    "nor permits. Behind each line stand its session and message: `slowwave show` takes both."
 )
 MOST_HABITS = 10
 """Most habits of each kind."""
@@ -122,7 +123,7 @@ def find_first_day(view: View, days: int | None) -> datetime:
 
 
 def _make_claim_line(claim: StandingClaim, row: ClaimRow) -> PageLine:
-    """Return a claim with its reasons, the files that it does not name itself, and the reason why it is a rule."""
+    """Return a claim with its reasons, the files that it does not name itself, its day, and why it is a rule."""
     # only a model's detail is a reason; that of rules is a neighbouring sentence
     detail = (
         " ".join(str(row["detail"] or "").split())
@@ -138,9 +139,10 @@ def _make_claim_line(claim: StandingClaim, row: ClaimRow) -> PageLine:
         f"`{file}`" for file in row["files"][:MOST_FILES] if file not in claim.text
     ]
     named = f" ({', '.join(files)})" if files else ""
-    rule = f" ({claim.standing})" if claim.standing else ""
-    reason = add_days(detail, claim.source.said_at)
-    text = f"{claim.dated_text}{'' if is_left_out else f' — {reason}'}{named}{rule}"
+    at = claim.source.said_at
+    noted = ", ".join(filter(None, (at and format_day(at), claim.standing)))
+    reason = "" if is_left_out else f" — {add_days(detail, at)}"
+    text = f"{claim.dated_text}{reason}{named}{f' ({noted})' if noted else ''}"
     session = claim.source.short or claim.source.session or ""
     cited = _cite(text, session, row["message_ids"][0])
     return PageLine(
