@@ -49,9 +49,7 @@ def show_project(
     places = require_workspaces(anchor_workspace(name), view.workspaces)
     claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
     rules = [claim for claim in claims if claim.standing and not claim.code_note]
-    others = [claim for claim in claims if not claim.standing or claim.code_note]
-    holds = [*take_in_turn(group_by_category(others))]
-    holds.sort(key=lambda claim: bool(claim.code_note))
+    holds = _order_others(claims)
     _, open_ends = collect_session_lines(view, places)
     night = describe_run(at.settings, "", view)
     today = datetime.now().astimezone().date()
@@ -75,6 +73,13 @@ def show_project(
             "changed": _select_here(night["changed"], places),
         },
     }
+
+
+def _order_others(claims: list[StandingClaim]) -> list[StandingClaim]:
+    """Return the claims that are no rules, of each category in turn, those last that the code does not bear out."""
+    others = [claim for claim in claims if not claim.standing or claim.code_note]
+    in_turn = take_in_turn(group_by_category(others))
+    return sorted(in_turn, key=lambda claim: bool(claim.code_note))
 
 
 def _describe_claim(claim: StandingClaim) -> Data:

@@ -92,9 +92,10 @@ def test_a_night_tells_what_the_code_lost_until_it_holds_again(
     assert [claim.text for claim in list_rules(memory, project)] == [SAYS[1]]
     # on the project's page it is marked, behind what holds
     page = show_project(Explorer(settings), str(project))
-    assert [one["summary"] for one in page["rules"]] == [SAYS[1]]
-    assert page["holds"][-1]["summary"] == SAYS[0]
-    assert page["holds"][-1]["code_note"].startswith(NOTE)
+    holding, lost = page["holds"]
+    assert (holding["summary"], holding["code_note"]) == (SAYS[1], "")
+    assert lost["summary"] == SAYS[0]
+    assert lost["code_note"].startswith(NOTE)
     rows = Store.open(settings.store).read(CHECKS).to_pylist()
     assert {row["result"] for row in rows} == {"found", "gone"}
     # nothing more is done while nothing changes, and all is found again once it is back
