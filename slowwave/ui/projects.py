@@ -41,22 +41,22 @@ def _describe_open_end(line: Line) -> Data:
 def show_project(
     at: Explorer, name: Annotated[str, "A project's folder, or its last part."]
 ) -> Data:
-    """Return a project: rules, what else holds, is open, meant or was left, its last sessions, topics and night."""
+    """Return a project: rules, what else holds, is open, meant or was left, its last sessions, topics and night.
+
+    What the code no longer bears out is no rule, and stands behind what holds.
+    """
     view = at.view
     places = require_workspaces(anchor_workspace(name), view.workspaces)
     claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
-    rules = [claim for claim in claims if claim.standing]
-    others = [claim for claim in claims if not claim.standing]
+    rules = [claim for claim in claims if claim.standing and not claim.code_note]
+    holds = _order_others(claims)
     _, open_ends = collect_session_lines(view, places)
     night = describe_run(at.settings, "", view)
     today = datetime.now().astimezone().date()
     return {
         "name": places[0],
         "rules": [_describe_claim(claim) for claim in rules[:MOST]],
-        "holds": [
-            _describe_claim(claim)
-            for claim in [*take_in_turn(group_by_category(others))][:MOST]
-        ],
+        "holds": [_describe_claim(claim) for claim in holds[:MOST]],
         "intended": [
             one.as_dict() | {"open": one.is_open(today), "waits": one.waits_for}
             for one in list_intentions(view, places)[:MOST]
@@ -75,6 +75,13 @@ def show_project(
     }
 
 
+def _order_others(claims: list[StandingClaim]) -> list[StandingClaim]:
+    """Return the claims that are no rules, of each category in turn, those last that the code does not bear out."""
+    others = [claim for claim in claims if not claim.standing or claim.code_note]
+    in_turn = take_in_turn(group_by_category(others))
+    return sorted(in_turn, key=lambda claim: bool(claim.code_note))
+
+
 def _describe_claim(claim: StandingClaim) -> Data:
     """Return a standing claim as a row."""
     return {
@@ -85,6 +92,7 @@ def _describe_claim(claim: StandingClaim) -> Data:
         "speaker": claim.source.speaker,
         "by": "person" if claim.by_person else "agent",
         "why": claim.standing,
+        "code_note": claim.code_note,
     }
 
 

@@ -31,7 +31,7 @@ MOST_LOG = 4 << 20
 """Bytes at the end of a log of HEAD that are read."""
 MOST_TREES = 100
 """Work trees whose logs are read."""
-HEADS, REMOTES = "refs/heads/", "refs/remotes/"
+HEADS, REMOTES, TAGS = "refs/heads/", "refs/remotes/", "refs/tags/"
 LOG_LINE = re.compile(r"([0-9a-f]{40,64}) [0-9a-f]+ .*> (\d+) [+-]\d{4}\t(.*)")
 LEFT = re.compile(
     r"checkout: moving from (\S+) to \S+"
@@ -65,6 +65,8 @@ class Branches:
 
     local: set[str] = field(default_factory=set)
     remote: set[str] = field(default_factory=set)
+    tags: set[str] = field(default_factory=set)
+    """Tags: a branch that ended in one of its name can still be checked out by it."""
     once: dict[str, Seen] = field(default_factory=dict)
     """Branches that were there once, by the log of HEAD."""
     is_whole: bool = True
@@ -168,21 +170,19 @@ def _read_names(
     checkout: Checkout,
     branches: Branches,
 ) -> None:
-    """Read the names of the branches that there are."""
+    """Read the names of the branches that there are, and of the tags."""
     common = checkout.common
-    for name in _walk(common / HEADS, branches):
-        branches.local.add(name)
-    for name in _walk(common / REMOTES, branches):
-        branches.remote.add(name)
+    names = {HEADS: branches.local, REMOTES: branches.remote, TAGS: branches.tags}
+    for prefix, some in names.items():
+        some.update(_walk(common / prefix, branches))
     packed = common / "packed-refs"
     try:
         if os.path.lexists(packed):
             branches.is_whole &= os.lstat(packed).st_size <= MOST_PACKED
             for _, name in read_packed(packed):
-                if name.startswith(HEADS):
-                    branches.local.add(name.removeprefix(HEADS))
-                elif name.startswith(REMOTES):
-                    branches.remote.add(name.removeprefix(REMOTES))
+                for prefix, some in names.items():
+                    if name.startswith(prefix):
+                        some.add(name.removeprefix(prefix))
     except (OSError, ValueError):
         branches.is_whole = False
 
@@ -276,7 +276,9 @@ def _read_remotes(
         branches.remotes[name] = address[1] if address else ""
         all_of_it = f"refs/heads/*:refs/remotes/{name}/*"
         fetched = [one.lstrip("+") for one in FETCHED.findall(lines)]
-        branches.is_whole &= all_of_it in fetched
+        # `^refs/heads/bot/*` leaves some out
+        is_cut = any(one.startswith("^") for one in fetched)
+        branches.is_whole &= all_of_it in fetched and not is_cut
     tracked = {one.partition("/")[0] for one in branches.remote}
     branches.is_whole &= tracked <= branches.remotes.keys()
     if branches.remotes:
@@ -317,7 +319,7 @@ def judge_branches(
     for name in names:
         if reference := branches.find(name):
             found[name] = reference
-        else:
+        elif name not in branches.tags:
             missing.append(name)
     if not missing or not branches.is_whole:
         return found

@@ -122,7 +122,7 @@ def judge_references(
     manifests = _read_manifests(git, entries)
     facts = collect_facts(manifests)
     pinned = _compare_facts(questions, facts, manifests)
-    gone = _find_branches(questions, git, said, earlier or {})
+    gone = _find_branches(questions, git, said, earlier or {}, entries)
     code = [entry for entry in entries if _is_code(entry, exclude)]
     asked = questions.of(CheckKind.NAME, CheckKind.SETTING, CheckKind.PORT)
     certain = [one for one in asked if not one.is_guess]
@@ -147,10 +147,11 @@ def _find_branches(
     git: Git,
     said: Mapping[Reference, float],
     earlier: Mapping[str, Commit],
+    entries: Iterable[Entry],
 ) -> dict[Reference, Verdict]:
     """Answer the branches that there are; return the verdicts of those that were there once, unless code has the name.
 
-    A path of the tree is meant as a file.
+    A path of the tree, perhaps without its ending, is meant as a file: docs/setup as docs/setup.md.
     """
     asked = questions.of(CheckKind.BRANCH)
     if not asked:
@@ -158,6 +159,10 @@ def _find_branches(
     since = min(said[one] for one in asked)
     known = judge_branches(git, [one.name for one in asked], since, earlier)
     files = {one.name for one in questions.verdicts if one.kind is CheckKind.FILE}
+    names = {one.name for one in asked if "/" in one.name}
+    for entry in entries if names else ():
+        folder, slash, file = entry.path.rpartition("/")
+        files.update(names & {*_list_ends(folder + slash + file.partition(".")[0])})
     gone = {}
     for one in asked:
         questions.open.discard(one)

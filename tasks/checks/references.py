@@ -97,7 +97,7 @@ def find_references(text: str, files: Iterable[str] = ()) -> list[Reference]:
         found.update(dict.fromkeys(part))
     found.update(dict.fromkeys(_find_pins(plain.replace("`", " "))))
     found.update(dict.fromkeys(_pair_settings(plain, spans, list(found))))
-    found.update(dict.fromkeys(_find_branches(rest, spans)))
+    found.update(dict.fromkeys(_find_branches(plain.replace("`", " "), spans)))
     certain = {one[:3] for one in found if not one.is_guess}
     once = (one for one in found if not one.is_guess or one[:3] not in certain)
     return list(islice(once, MOST))
@@ -175,12 +175,13 @@ def _find_branches(
     text: str,
     spans: Iterable[str],
 ) -> Iterator[Reference]:
-    """Yield what may be branches: code spans of one word, and other words with a slash or with parts."""
+    """Yield what may be branches: code spans of one word, and other words with a slash, also within a span.
+
+    A word with hyphens alone is as ordinary as one without: type-hints, end-to-end, us-east-1.
+    """
     words = [span for span in spans if BRANCH.fullmatch(span)]
     for pattern in (BRANCH, PLAIN_BRANCH):
-        words += [
-            word for word in pattern.findall(text) if re.search(r"\w[/_-]\w", word)
-        ]
+        words += [word for word in pattern.findall(text) if "/" in word]
     for word in words:
         yield Reference(CheckKind.BRANCH, word.rstrip(".-+#"), is_guess=True)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from slowwave.schemas.rows import DeadEndRow
-from slowwave.tasks.checks.manifests import READERS
+from slowwave.tasks.checks.manifests import find_reader
 from slowwave.tasks.dead_ends.find import get_name, weigh_share
 from slowwave.tasks.dead_ends.moves import (
     TOKEN,
@@ -35,7 +35,7 @@ def find_repeated(
         tool: the tool's name.
         given: its arguments, as JSON or as text.
         workspace: the folder that its paths are relative to.
-        dead_ends: rows of DEAD_ENDS of that workspace: kind, path, words.
+        dead_ends: rows of DEAD_ENDS of that workspace: kind, path, words, instead.
     """
     moves = read_call_moves(tool, given, None, workspace)
     likely = [
@@ -54,23 +54,38 @@ def measure_likeness(move: Move, row: DeadEndRow) -> float:
     if row["kind"] == MoveKind.CHECK:
         return _compare_options(words, move.words)
     names = list_dependencies(words)
+    if names and (move.kind is not MoveKind.EDIT or _is_manifest(move.path)):
+        return _share(names, _list_added(move, names, row))
     if move.kind is MoveKind.EDIT:
-        is_manifest = (move.path or "").rpartition("/")[2] in READERS
-        if names and is_manifest:
-            return _share(names, [name for name in names if name in move.text])
         return _compare_written(words, move)
     if move.kind not in (MoveKind.RUN, MoveKind.CHECK):
         return 0.0
-    if names:
-        return _share(names, list_dependencies(move.words))
     return _compare_commands(words, move.words)
+
+
+def _is_manifest(path: str | None) -> bool:
+    """Return True if a file lists dependencies, by its name."""
+    return find_reader((path or "").rpartition("/")[2]) is not None
+
+
+def _list_added(
+    move: Move,
+    names: Collection[str],
+    row: DeadEndRow,
+) -> list[str]:
+    """Return which of a dead end's dependencies a move adds, but for those in the version that was taken instead."""
+    instead = {*(row.get("instead") or "").split()} - {*row["words"]}
+    if move.kind is MoveKind.EDIT:
+        lines = [line for line in move.list_fresh_lines() if line not in instead]
+        return [name for name in names if any(name in line for line in lines)]
+    taken = {word for word in instead if get_name(word) in names}
+    return list_dependencies([word for word in move.words if word not in taken])
 
 
 def _compare_edit(move: Move, row: DeadEndRow) -> float:
     """Return how much of an edit that was left a move brings in again."""
     brought = _leave_out_numbers(row["words"])
-    is_manifest = (row["path"] or "").rpartition("/")[2] in READERS
-    if move.kind is MoveKind.RUN and is_manifest:
+    if move.kind is MoveKind.RUN and _is_manifest(row["path"]):
         added = [
             frozenset(TOKEN.findall(name)) for name in list_dependencies(move.words)
         ]

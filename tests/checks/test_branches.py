@@ -139,6 +139,36 @@ def test_a_further_work_tree_knows_the_same_branches(
     assert ask(tmp_path / "tree", text) == ask(folder, text) == told
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "gone"),
+    [
+        ("fix/tide", "Run `git checkout fix/tide` first.", ["fix/tide"]),
+        # ordinary words, and a file without its ending, that a branch was called by
+        ("type-hints", "All functions have type-hints.", []),
+        ("us-east-1", "It is deployed to us-east-1.", []),
+        ("docs/spike2", "See docs/spike2 for the steps.", []),
+        ("src/retry_queue", "`src/retry_queue` has the jobs.", []),
+        # the tag of that name can be checked out
+        ("team/tags", "Hotfixes start from team/tags.", []),
+    ],
+)
+def test_what_a_deleted_branch_was_called_may_mean_something_else(
+    folder: Path, name: str, text: str, gone: list[str]
+) -> None:
+    git(folder, "checkout", "-q", "-b", name, at=LATER)
+    git(folder, "checkout", "-q", "main", "--", at=LATER)
+    git(folder, "branch", "-qD", name)
+    assert ask(folder, text) == dict.fromkeys(gone, "gone")
+
+
+def test_branches_that_are_not_fetched_are_not_gone(
+    folder: Path, tmp_path: Path
+) -> None:
+    other = clone(folder, tmp_path / "whole")
+    git(other, "config", "--add", "remote.origin.fetch", "^refs/heads/feature/*")
+    assert ask(other, "The queue is on feature/queue.") == {}
+
+
 def test_a_branch_that_goes_changes_the_state_of_a_checkout(folder: Path) -> None:
     before = read_state(folder)
     git(folder, "pack-refs", "--all")

@@ -18,6 +18,8 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CHECKS, MARKS, MESSAGES, RELEASED
 from slowwave.store import publishing
 from slowwave.store.store import Store
+from slowwave.ui.page import Explorer
+from slowwave.ui.projects import show_project
 from tests.checkouts import LATER, commit, git
 from tests.claim_rows import message
 from tests.recall_store import add, build
@@ -88,6 +90,12 @@ def test_a_night_tells_what_the_code_lost_until_it_holds_again(
     assert {bool(told[text]) for text in SAYS} == {True, False}
     # it leaves the rules
     assert [claim.text for claim in list_rules(memory, project)] == [SAYS[1]]
+    # on the project's page it is marked, behind what holds
+    page = show_project(Explorer(settings), str(project))
+    holding, lost = page["holds"]
+    assert (holding["summary"], holding["code_note"]) == (SAYS[1], "")
+    assert lost["summary"] == SAYS[0]
+    assert lost["code_note"].startswith(NOTE)
     rows = Store.open(settings.store).read(CHECKS).to_pylist()
     assert {row["result"] for row in rows} == {"found", "gone"}
     # nothing more is done while nothing changes, and all is found again once it is back

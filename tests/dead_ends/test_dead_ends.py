@@ -247,6 +247,12 @@ ROWS = [
         "words": ["treeshake", "smallest", "minChunkSize", "90000"],
     },
     {"kind": "edit", "path": "limit.ts", "words": ["90000"]},
+    {
+        "kind": "run",
+        "path": None,
+        "words": ["pip", "install", "dredge==2.1"],
+        "instead": "pip install dredge==1.6",
+    },
 ]
 
 
@@ -272,6 +278,12 @@ ROWS = [
         (edit("vite.ts", "{ }", "{ port: 90000 }"), []),
         (edit("limit.ts", "8000", "90000"), [6]),
         (edit("limit.ts", "8000", "9000"), []),
+        # in a manifest of any name; what was taken instead is no repeat
+        (edit("requirements-dev.txt", "dredge==1.6", "dredge==2.1"), [7]),
+        (run("uv add 'dredge>=2'"), [7]),
+        (run("uv pip install dredge==1.6"), []),
+        (edit("requirements.txt", "", "dredge==1.6"), []),
+        (edit("requirements.txt", "dredge==2.1\nx==1", "dredge==2.1\nx==2"), []),
     ],
 )
 def test_a_call_is_compared_with_what_failed(step: Step, repeated: list[int]) -> None:

@@ -157,6 +157,12 @@ def test_a_topic_is_met_by_a_file_of_its_name_and_a_frequent_word_by_nothing() -
             ['"quux": "^2.4.1"', "move quux to 2.4"],
             ["tag 2.4.0", "it took 2.4 seconds"],
         ),
+        # a product that many say, as files name it
+        (
+            "once we are on python 3.13 the dredger gets the threaded build",
+            ["FROM python:3.13-slim", 'requires-python = ">=3.13"', "python 3.13.1"],
+            ["FROM python:3.12", "timeout = 3.13", "FROM quux:3.13"],
+        ),
         # a word with a capital that many say tells nobody's name
         ("ask Ines about the Layout", ["Ines wrote"], ["the layout is off"]),
         # what a topic's words are said of is one sentence, which the person typed
@@ -179,7 +185,7 @@ def test_a_topic_is_met_by_a_file_of_its_name_and_a_frequent_word_by_nothing() -
 def test_what_only_looks_like_the_moment_tells_nothing(
     said: str, moments: list[str], others: list[str]
 ) -> None:
-    one = read_waits(intend(), said, ProjectTalk(0, frozenset(), {}))
+    one = read_waits(intend(text=said), said, ProjectTalk(0, frozenset(), {}))
     assert [text for text in moments if not one.is_named(text)] == []
     assert [text for text in others if one.is_named(text)] == []
 
@@ -213,6 +219,17 @@ def test_what_only_looks_like_the_moment_tells_nothing(
             "once quux 2.4 is in the DredgerShim goes",
             "quux 2.4 is in now",
             "quux 2.4 is in, and the shim of the dredger went",
+        ),
+        # the condition in its own words, and a product that many say
+        (
+            "after 2.4 is tagged, the dredger shim goes and nobody asks",
+            "2.4 is tagged",
+            "2.4 is tagged and the dredger went",
+        ),
+        (
+            "once we are on python 3.13, the dredger gets the threaded build",
+            "put python 3.13 into the Dockerfile",
+            "python 3.13 is in, the dredger has it",
         ),
     ],
 )

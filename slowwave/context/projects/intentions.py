@@ -200,17 +200,21 @@ class Intention(Shown):
         sentence: str,
     ) -> bool:
         """Return True if a sentence has a word of it that tells something, from another part than that which the
-        sentence names most; or most words of that part, unless it is one of several that tell a topic.
+        sentence names most; or most words of that part, and two of them, unless it is one of several that tell a topic.
+
+        The product that a version is of tells nothing: who says "python 3.13" says no more than the plan waits for.
         """
         said = set(map(stem, split_words(_split_humps(sentence))))
-        waits = [*self.names, *(name for name, _ in self.versions if name)]
+        waits = [*self.names, *self._list_products()]
         pattern = "|".join(map(re.escape, waits)) or "(?!)"
         named = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
         parts = PART.findall(self.text) or [""]
         parts.sort(key=lambda part: _weigh_stems(extract_content_words(part), said))
         *others, last = [_list_telling(named.sub(" ", part)) for part in parts]
         if not (self.topic and others):
-            if 2 * _weigh_stems(last, said) > sum(map(weigh_word, last)):
+            shared = [word for word in last if stem(word) in said]
+            weight = sum(map(weigh_word, shared))
+            if len(shared) > 1 and 2 * weight > sum(map(weigh_word, last)):
                 return True
             others = others or [last] * (not self.topic)
         return _weigh_stems({word for part in others for word in part}, said) >= LEAST
@@ -279,11 +283,19 @@ class Intention(Shown):
         number: str,
     ) -> bool:
         """Return True if a number behind a text is a version, and the word before it names no other product."""
-        if number.count(".") == 1 and DECIMAL.search(before):
-            return False
         match = BEFORE.search(before)
         name = match[1] if match else ""
+        if not self._list_products().isdisjoint(re.split("[-_]", name)):
+            return True
+        if number.count(".") == 1 and DECIMAL.search(before):
+            return False
         return weigh_word(name) < ENOUGH or name in (self.workspace or "").casefold()
+
+    def _list_products(self) -> set[str]:
+        """Return the words before its versions, in lower case, however often persons say them."""
+        found = VERSION.finditer(self.text)
+        words = (one["before"] or one["name"] or "" for one in found)
+        return {word.casefold() for word in words} - {""}
 
     def is_about_file(
         self,
