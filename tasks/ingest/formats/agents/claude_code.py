@@ -29,13 +29,12 @@ from pathlib import Path
 
 import orjson
 
-from slowwave.schemas.vocabulary import SAID
+from slowwave.schemas.vocabulary import SAID, SUMMARISED
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import (
     AGENT,
     HUMAN,
     MODEL,
-    SUMMARISED,
     SUMMARY,
     SYSTEM,
     TOOL,
@@ -128,6 +127,11 @@ def get_content(record: Json) -> object:
         fields.get("parts") if fields.get("content") is None else fields["content"]
     )
     return [content] if isinstance(content, dict) else content
+
+
+def _has_content(record: Json) -> bool:
+    """Return True if the message's content is text or a list of blocks."""
+    return isinstance(get_content(record), str | list)
 
 
 def join_claude_text(blocks: list[Block]) -> str:
@@ -420,7 +424,7 @@ class ClaudeTranscript:
             elif not known:
                 kind = f"unknown: {kind[:80]}"
             yield Skipped(kind, line) if known else leave_out(kind, line, record)
-        elif kind in ("user", "assistant") and get_content(record) is None:
+        elif kind in ("user", "assistant") and not _has_content(record):
             self._tree.add(record)
             why = f"{kind} record without message content"
             yield Rejected(
@@ -797,5 +801,5 @@ READER = Reader(
     sniff,
     read,
     lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"),
-    version=6,
+    version=7,
 )
