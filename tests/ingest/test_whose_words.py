@@ -1,14 +1,14 @@
 """Which words of a prompt a person typed, and who typed a prompt."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.tasks.ingest.parsing.records import Message, Rejected, Session
+from slowwave.tasks.ingest.parsing.records import Message, Rejected, Session, Skipped
 from slowwave.tasks.ingest.parsing.values import extract_typed
 from tests.transcript_rows import put, read, read_messages
 
@@ -365,6 +365,19 @@ def test_content_of_no_known_type_is_rejected(tmp_path: Path) -> None:
         if isinstance(record, Rejected)
     ]
     assert (bad.line, bad.reason) == (2, "user record without message content")
+
+
+def test_words_in_a_part_of_no_known_form_are_told_of(tmp_path: Path) -> None:
+    parts = [{"newText": "We use tabs here."}]
+    message = {"role": "user", "parts": parts}
+    qwen = claude(message=message, provenance="real_user")
+    (record,) = read(put(tmp_path / "s1.jsonl", (qwen,)))
+    assert "We use tabs here." in cast(Skipped, record).words
+    prompt = {"text": "We use tabs here."}
+    request = {"requestId": "r", "prompt": prompt, "response": []}
+    chat = {"responderUsername": "x", "sessionId": "v", "requests": [request]}
+    _, record = read(put(tmp_path / "v.json", chat))
+    assert "We use tabs here." in cast(Rejected, record).excerpt
 
 
 def test_what_a_hook_of_qwen_code_added_is_not_the_persons(tmp_path: Path) -> None:
