@@ -328,6 +328,18 @@ def test_a_summary_that_is_all_there_is_can_be_found_and_says_what_it_is(
     assert "claim" not in {kind for kind, _ in found}
 
 
+def test_a_summary_of_pi_that_is_all_there_is_says_what_it_is(tmp_path: Path) -> None:
+    head = {"type": "session", "version": 3, "id": "p", "cwd": "/home/ada/harbor"}
+    kept = {"type": "compaction", "id": "k", "parentId": None, "summary": "Red ropes."}
+    said = {"role": "user", "content": "Go on."}
+    prompt = {"type": "message", "id": "a", "parentId": "k", "message": said}
+    again = {**kept, "id": "z", "parentId": "a"}
+    lines = (head, kept, prompt, again)
+    first, _, last = read_messages(put(tmp_path / "p.jsonl", lines))
+    assert (first.origin, first.speaker) == ("model", "from a summary")
+    assert last.origin == "synthetic"  # what it sums up stands above it
+
+
 def test_a_summary_stands_behind_what_a_person_said(tmp_path: Path) -> None:
     lines = (
         claude(
