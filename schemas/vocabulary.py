@@ -52,6 +52,10 @@ class Trust(StrEnum):
     """They come from another memory."""
 
 
+SUMMARISED = "from a summary"
+"""The speaker of a model's summary of messages that no longer exist, so that answers show what it is."""
+
+
 class Status(StrEnum):
     """The state of a claim."""
 

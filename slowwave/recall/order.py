@@ -1,7 +1,7 @@
 """The order of hits: what changed what, as the night wrote it, and what the code lost.
 
-What is superseded stands last, since the ledger says so. All else is a guess, and moves a hit by GUESS places at most
-(`docs/decisions/018-chains.md`).
+What is superseded stands last, since the ledger says so. A summary of messages that are gone stands behind what a
+person said. All else is a guess, and moves a hit by GUESS places at most (`docs/decisions/018-chains.md`).
 """
 
 import unicodedata
@@ -25,8 +25,8 @@ from slowwave.recall.release.view import (
 )
 from slowwave.recall.retrieve.candidates import Candidate, CandidateRow
 from slowwave.recall.retrieve.rows import mask_allowed_claims
-from slowwave.schemas.tables import CLAIMS, NO_CHAIN, ChainRow
-from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
+from slowwave.schemas.tables import CLAIMS, NO_CHAIN, TRUST, ChainRow
+from slowwave.schemas.vocabulary import PERHAPS_CHANGED, SUMMARISED, Status, Trust
 from slowwave.text.words import TERM, extract_content_words, singular_words, stem
 
 GUESS = 5
@@ -48,7 +48,25 @@ def _mark_sentences(view: View, row: Candidate, query: Query) -> Candidate:
 def order_hits(view: View, hits: Sequence[Candidate], query: Query) -> list[Candidate]:
     """Return rows in the order in which they are shown, by what the code and later claims say of them."""
     marked = [_mark_code(view, row, query) for row in hits]
-    return order_by_change(view, _put_failing_behind(marked), query)
+    ordered = order_by_change(view, _put_failing_behind(marked), query)
+    return _put_summaries_behind(ordered)
+
+
+def _put_summaries_behind(rows: list[Candidate]) -> list[Candidate]:
+    """Return rows with each summary of messages that are gone behind the last row that a person said."""
+    last = max((at for at, row in enumerate(rows) if _is_by_person(row)), default=0)
+    moved = [row for row in rows[:last] if row.row.get("speaker") == SUMMARISED]
+    ids = {row.id for row in moved}
+    above = [row for row in rows[: last + 1] if row.id not in ids]
+    return [*above, *moved, *rows[last + 1 :]]
+
+
+def _is_by_person(row: Candidate) -> bool:
+    """Return True if a person typed or pasted a row's words, or those of the other message of its turn."""
+    trusts = [one.row.get(TRUST) for one in (row, row.beside) if one is not None]
+    return row.kind not in GROUPS and not {Trust.TYPED, Trust.OUTSIDE}.isdisjoint(
+        trusts
+    )
 
 
 def order_by_change(

@@ -870,6 +870,7 @@ PI = {
 def prepare_copilot(box: Sandbox) -> None:
     skill = f"---\nname: planit\ndescription: plan\n---\n{FILE}\n"
     box.put(".copilot/skills/planit/SKILL.md", skill)
+    box.put(".copilot/config.json", {"trustedFolders": [str(box.project)]})
 
 
 def make_copilot_environment(box: Sandbox) -> dict[str, str]:
@@ -908,6 +909,8 @@ def fork_in_copilot(box: Sandbox) -> None:
             Prompt(FORKED, '"type":"assistant.turn_end"'),
         ],
         ".copilot/session-state/*/events.jsonl",
+        # it takes pasted text at once, and loses it until it has drawn the session
+        ready=b"Understood.",
     )
 
 

@@ -1,14 +1,14 @@
 """Which words of a prompt a person typed, and who typed a prompt."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from slowwave import Memory
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.tasks.ingest.parsing.records import Message, Session
+from slowwave.tasks.ingest.parsing.records import Message, Rejected, Session, Skipped
 from slowwave.tasks.ingest.parsing.values import extract_typed
 from tests.transcript_rows import put, read, read_messages
 
@@ -326,6 +326,70 @@ def test_a_summary_that_is_all_there_is_can_be_found_and_says_what_it_is(
     found = {(hit.kind, hit.speaker) for hit in hits if "invoices" in hit.text}
     assert ("message", "from a summary") in found
     assert "claim" not in {kind for kind, _ in found}
+
+
+def test_a_summary_of_pi_that_is_all_there_is_says_what_it_is(tmp_path: Path) -> None:
+    head = {"type": "session", "version": 3, "id": "p", "cwd": "/home/ada/harbor"}
+    kept = {"type": "compaction", "id": "k", "parentId": None, "summary": "Red ropes."}
+    said = {"role": "user", "content": "Go on."}
+    prompt = {"type": "message", "id": "a", "parentId": "k", "message": said}
+    again = {**kept, "id": "z", "parentId": "a"}
+    lines = (head, kept, prompt, again)
+    first, _, last = read_messages(put(tmp_path / "p.jsonl", lines))
+    assert (first.origin, first.speaker) == ("model", "from a summary")
+    assert last.origin == "synthetic"  # what it sums up stands above it
+
+
+def test_a_summary_stands_behind_what_a_person_said(tmp_path: Path) -> None:
+    lines = (
+        claude(
+            isCompactSummary=True,
+            message={"content": "The user decided that the mooring fee is 12 euros."},
+            timestamp="2026-06-01T10:00:00Z",
+        ),
+    )
+    put(tmp_path / "talk/s1.jsonl", lines)
+    said = {"content": "In the end the fee of each mooring may be 14 euros."}
+    earlier = claude(uuid="u9", sessionId="s9", message=said)
+    put(tmp_path / "talk/s9.jsonl", (earlier,))
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
+    run_night([tmp_path / "talk"], settings)
+    hits = Memory.open(settings.store).recall("The mooring fee is how many euros?")
+    speakers = [hit.speaker for hit in hits if hit.kind == "message"]
+    assert speakers == ["user", "from a summary"]  # though it has more of the words
+
+
+def test_a_prompt_to_cursor_may_name_the_tag_around_it(tmp_path: Path) -> None:
+    said = "And what is the <user_query> tag?"
+    content = f"<user_query>\n{said}\n</user_query>"
+    line = {"role": "user", "message": {"content": content}}
+    (message,) = read_messages(put(tmp_path / "a.jsonl", (line,)))
+    assert message.text == said
+
+
+def test_content_of_no_known_type_is_rejected(tmp_path: Path) -> None:
+    lines = (claude(), claude(uuid="u2", message={"role": "user", "content": 12}))
+    (bad,) = [
+        record
+        for record in read(put(tmp_path / "s1.jsonl", lines))
+        if isinstance(record, Rejected)
+    ]
+    assert (bad.line, bad.reason) == (2, "user record without message content")
+
+
+def test_words_in_a_part_of_no_known_form_are_told_of(tmp_path: Path) -> None:
+    parts = [{"newText": "We use tabs here."}]
+    message = {"role": "user", "parts": parts}
+    qwen = claude(message=message, provenance="real_user")
+    (record,) = read(put(tmp_path / "s1.jsonl", (qwen,)))
+    assert "We use tabs here." in cast(Skipped, record).words
+    prompt = {"text": "We use tabs here."}
+    request = {"requestId": "r", "prompt": prompt, "response": []}
+    chat = {"responderUsername": "x", "sessionId": "v", "requests": [request]}
+    _, record = read(put(tmp_path / "v.json", chat))
+    assert "We use tabs here." in cast(Rejected, record).excerpt
 
 
 def test_what_a_hook_of_qwen_code_added_is_not_the_persons(tmp_path: Path) -> None:

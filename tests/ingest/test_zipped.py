@@ -143,6 +143,13 @@ def test_a_format_that_nobody_knows_is_described_with_a_way_to_read_it(
     assert 'generic JSONL, a line a message: {"role": "user"' in str(error.value)
 
 
+def test_an_unknown_array_is_described_by_its_objects(tmp_path: Path) -> None:
+    said = {"id": "x", "conversations": [{"from": "human", "value": "Use tabs."}]}
+    lines = json.dumps([said], indent=2)
+    with pytest.raises(UnknownFormat, match="most like those of sharegpt"):
+        detect_reader(put(tmp_path / "a.json", lines))
+
+
 def test_a_damaged_first_member_costs_no_other_member(tmp_path: Path) -> None:
     packed = pack(tmp_path / "a.zip", **{"a.json": GROK, "b.json": GROK})
     data = bytearray(packed.read_bytes())

@@ -58,7 +58,7 @@ from slowwave.tasks.ingest.parsing.values import (
     coerce_text,
     coerce_time,
     encode_json,
-    extract_tag_body,
+    extract_outer_body,
     extract_typed,
     join_text_blocks,
     parse_blocks,
@@ -799,7 +799,7 @@ def _extract_prompt(text: str, role: Role) -> str:
     """Return the person's text without the context that the editor put around it."""
     if role != "user":
         return text
-    return extract_tag_body(text, "user_query") or extract_typed(
+    return extract_outer_body(text, "user_query") or extract_typed(
         strip_tags(text, _ADDED).strip()
     )
 
@@ -819,7 +819,7 @@ READERS = (
         _sniff_cursor,
         _read_cursor,
         lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl"),
-        version=5,
+        version=6,
     ),
     Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read, version=4),
     Reader(

@@ -6,7 +6,6 @@ messages above it, with their ids and times. A prompt that was interrupted has n
 above it, or of the session's start. What is only displayed, such as an error, is synthetic.
 """
 
-import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from slowwave.tasks.ingest.parsing.records import (
 )
 from slowwave.tasks.ingest.parsing.values import (
     coerce_dict,
+    extract_outer_body,
     extract_typed,
     parse_blocks,
 )
@@ -38,7 +38,6 @@ BY_PROGRAM = ("automation", "task")
 """Origins of sessions that a program began."""
 BIGGEST_STATE = 4 << 20
 """Most bytes of `<id>.json` that are read."""
-_TYPED = re.compile(r"<user_input(?:\s[^<>]*)?>(.*)</user_input>", re.DOTALL)
 
 
 def _open(path: Path, number: int, fields: Fields) -> Chat | None:
@@ -94,8 +93,8 @@ def _extract_typed(text: str, role: Role) -> str:
     """Return the typed part of a user's prompt; the text of other roles is unchanged."""
     if role != "user":
         return text
-    typed = _TYPED.search(text)
-    return typed[1].strip() if typed else extract_typed(text)
+    typed = extract_outer_body(text, "user_input")
+    return extract_typed(text) if typed is None else typed
 
 
 def _parse(fields: Fields, role: Role) -> list[Block] | None:

@@ -97,4 +97,4 @@ _PLACES = lies_in(
     "*/chats/*.jsonl",
     "*/subagents/**/*.jsonl",
 )
-READER = Reader(NAME, sniff, read, _PLACES, version=4)
+READER = Reader(NAME, sniff, read, _PLACES, version=5)

@@ -69,6 +69,8 @@ PATTERNS = (
     "globalStorage/emptyWindowChatSessions/*.json",
     "globalStorage/emptyWindowChatSessions/*.jsonl",
 )
+OWN_FIELDS = ("response", "result", "variableData", "agent", "slashCommand")
+"""Fields of a request that hold nothing a person typed."""
 DRIVE = 3
 """Characters of `/c:`, with which the path of a folder on Windows begins."""
 
@@ -236,6 +238,8 @@ def _list_messages(request: Fields) -> list[Fields]:
         "content": typed or "",
         "ts": request.get("timestamp"),
         "hidden": bool(by_program),
+        # in a form that is not known: what is left of it is looked through
+        "request": {} if typed else _drop_read(request),
     }
     answer = {
         "id": get_id(request, "responseId") or f"{named}/answer",
@@ -245,6 +249,11 @@ def _list_messages(request: Fields) -> list[Fields]:
         "parent": named,
     }
     return [prompt, answer] if answer["content"] else [prompt]
+
+
+def _drop_read(request: Fields) -> Fields:
+    """Return a request without the fields that are read, or are the program's."""
+    return {key: value for key, value in request.items() if key not in OWN_FIELDS}
 
 
 def _list_parts(parts: list[object]) -> list[Fields]:
@@ -355,4 +364,4 @@ FORMAT = ChatFormat(
     parent="parent",
     hides=lambda fields: bool(fields.get("hidden")),
 )
-READER = Reader(NAME, sniff, read, _list_places, version=2)
+READER = Reader(NAME, sniff, read, _list_places, version=3)

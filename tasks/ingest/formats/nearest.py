@@ -1,9 +1,11 @@
 """Explain what a file looks like that no reader recognises, so that a person knows what to do."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 
-from slowwave.tasks.ingest.parsing.lines import parse_json_lines
-from slowwave.tasks.ingest.parsing.records import Head
+from slowwave.tasks.ingest.parsing.lines import DAMAGE, iter_documents
+from slowwave.tasks.ingest.parsing.records import Head, Limits, Rejected
 from slowwave.tasks.ingest.parsing.unread import holds_turn
 
 HOW = (
@@ -12,13 +14,13 @@ HOW = (
 )
 LEAST = 2
 MOST_FIELDS = 6
+LOOKED_AT = 20
+"""Objects of an array that are looked at."""
 
 
 def explain_unknown(head: Head) -> str:
     """Return what the file looks like, the format with which it shares most fields, and how to make it readable."""
-    lines = head.objects or [
-        line for line in parse_json_lines([head.data]) if isinstance(line, dict)
-    ]
+    lines = head.objects or _read_first(head)
     if not lines:
         return f"it is no JSON lines: {HOW}"
     fields = sorted({name for line in lines for name in list_fields(line)})
@@ -32,6 +34,18 @@ def explain_unknown(head: Head) -> str:
         else "nothing in it says who speaks"
     )
     return f"{talk} (fields {named}{like}): {HOW}"
+
+
+def _read_first(head: Head) -> list[dict[str, object]]:
+    """Return the first objects of a file that is one JSON document or an array; none if it is no JSON or too large."""
+    items = list[dict[str, object]]()
+    limits = Limits()
+    with suppress(OSError, ValueError, *DAMAGE):
+        if head.path.stat().st_size > limits.max_line_bytes:
+            return items
+        for item in islice(iter_documents(head.path, limits), LOOKED_AT):
+            items += [] if isinstance(item, Rejected) else [item[1]]
+    return items
 
 
 def list_fields(line: dict[str, object]) -> Iterator[str]:

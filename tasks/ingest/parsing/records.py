@@ -23,8 +23,6 @@ TOOL: Who = ("tool", "tool")
 SYSTEM: Who = ("system", "synthetic")
 SUMMARY: Who = ("system", "model")
 """A model's summary of messages that no longer exist. It can be recalled, but no claim is distilled from it."""
-SUMMARISED = "from a summary"
-"""The speaker of such a summary, so that answers show what it is."""
 BlockType = Literal["text", "thinking", "tool_call", "tool_result", "image", "other"]
 SessionKind = Literal["chat", "subagent", "scheduled"]
 

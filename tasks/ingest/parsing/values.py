@@ -255,6 +255,16 @@ def extract_tag_body(text: str, name: str) -> str | None:
     return text[tagged[0].end() : tagged[1].start()].strip() if tagged else None
 
 
+def extract_outer_body(text: str, name: str) -> str | None:
+    """Return the text from the first `<name …>` to the last `</name>`, which may name the tag; None without both."""
+    tags = list(_compile_tags((name,)).finditer(text)) if "<" in text else []
+    start = next((tag.end() for tag in tags if tag[1]), None)
+    end = next((tag.start() for tag in reversed(tags) if tag[2]), None)
+    if start is None or end is None or end < start:
+        return None
+    return text[start:end].strip()
+
+
 def extract_tag_attribute(text: str, name: str, attribute: str) -> str | None:
     """Return the value of an attribute in the first `<name …>`; None if there is none."""
     opening = (

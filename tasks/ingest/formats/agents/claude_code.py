@@ -29,13 +29,12 @@ from pathlib import Path
 
 import orjson
 
-from slowwave.schemas.vocabulary import SAID
+from slowwave.schemas.vocabulary import SAID, SUMMARISED
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import (
     AGENT,
     HUMAN,
     MODEL,
-    SUMMARISED,
     SUMMARY,
     SYSTEM,
     TOOL,
@@ -128,6 +127,12 @@ def get_content(record: Json) -> object:
         fields.get("parts") if fields.get("content") is None else fields["content"]
     )
     return [content] if isinstance(content, dict) else content
+
+
+def _has_content(record: Json, kind: str) -> bool:
+    """Return True if a message has content; a user's must be text or a list of blocks."""
+    content = get_content(record)
+    return content is not None and (kind != "user" or isinstance(content, str | list))
 
 
 def join_claude_text(blocks: list[Block]) -> str:
@@ -420,7 +425,7 @@ class ClaudeTranscript:
             elif not known:
                 kind = f"unknown: {kind[:80]}"
             yield Skipped(kind, line) if known else leave_out(kind, line, record)
-        elif kind in ("user", "assistant") and get_content(record) is None:
+        elif kind in ("user", "assistant") and not _has_content(record, kind):
             self._tree.add(record)
             why = f"{kind} record without message content"
             yield Rejected(
@@ -462,6 +467,10 @@ class ClaudeTranscript:
             yield from self._emit_refusal(line, record, blocks)
             return
         yield from self._close_answer()  # a turn of the user ends the answer before it
+        if not blocks:
+            self._tree.add(record)
+            yield leave_out("empty message", line, record)
+            return
         yield from self._emit_turn(line, record, blocks)
 
     def _handle_assistant(self, line: int, record: Json) -> Iterator[Record]:
@@ -797,5 +806,5 @@ READER = Reader(
     sniff,
     read,
     lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"),
-    version=6,
+    version=7,
 )

@@ -27,12 +27,12 @@ from typing import Literal
 
 import orjson
 
+from slowwave.schemas.vocabulary import SUMMARISED
 from slowwave.tasks.ingest.parsing.lines import iter_json
 from slowwave.tasks.ingest.parsing.records import (
     AGENT,
     HUMAN,
     MODEL,
-    SUMMARISED,
     SUMMARY,
     SYSTEM,
     TOOL,

@@ -21,6 +21,7 @@ from typing import Any
 import orjson
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.vocabulary import SUMMARISED
 from slowwave.tasks.ingest.formats.agents.openclaw.content import (
     UnwrappedText,
     parse_bash_execution,
@@ -34,6 +35,7 @@ from slowwave.tasks.ingest.parsing.records import (
     AGENT,
     HUMAN,
     MODEL,
+    SUMMARY,
     SYSTEM,
     TOOL,
     Block,
@@ -69,6 +71,8 @@ Event = dict[str, Any]
 
 SPOKEN = ("user", "assistant")
 TOOLS = ("toolResult", "bashExecution")
+COMPACTIONS = ("compaction", "compactionSummary")
+"""Kinds of a summary of what stood above."""
 SYSTEM_ROLES = frozenset(
     {
         "system",
@@ -250,6 +254,7 @@ class EventFold:
         self.pinned = pinned
         self.tree = SessionTree(session.native_id)
         self.begun = False
+        self.spoken = False
         # True if no person asked for the current turn
         self.automatic = session.kind == "scheduled"
         self.failed = True  # no model has answered the last user message
@@ -340,11 +345,17 @@ class EventFold:
             yield self._reject(f"unknown role {role[:64]!r}")
 
     def _handle_system(self, content: object, kind: str) -> Record:
-        """Return a summary or an injected note as a synthetic message; skipped if it has no text."""
+        """Return a summary or an injected note as a synthetic message; skipped if it has no text.
+
+        A compaction's summary above which nobody spoke gets a role by which it can be recalled.
+        """
         blocks = parse_blocks(content) or []
         if not any(block.text for block in blocks):
             return Skipped(kind, self.line)
-        return self._make_message(SYSTEM, blocks, clean_text(join_text(blocks, "\n\n")))
+        text = clean_text(join_text(blocks, "\n\n"))
+        if kind in COMPACTIONS and not self.spoken:
+            return self._make_message(SUMMARY, blocks, text, SUMMARISED)
+        return self._make_message(SYSTEM, blocks, text)
 
     def _handle_user(self, number: int) -> Iterator[Record]:
         blocks = self._parse_content()
@@ -427,6 +438,7 @@ class EventFold:
         text: str = "",
         speaker: str | None = None,
     ) -> Message:
+        self.spoken = self.spoken or who in (HUMAN, MODEL)
         identity = self._compute_identity(who, redact_blocks(blocks))
         former = self._compute_identity(who, blocks)
         return Message(
@@ -614,6 +626,6 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
 
 
 _PLACES = lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES)
-READER = Reader("openclaw", sniff, read, _PLACES, version=5)
+READER = Reader("openclaw", sniff, read, _PLACES, version=6)
 _PI_PLACES = lies_in("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "**/*.jsonl")
-PI_READER = Reader("pi", sniff_pi, read_pi, _PI_PLACES, version=5)
+PI_READER = Reader("pi", sniff_pi, read_pi, _PI_PLACES, version=6)

@@ -311,5 +311,5 @@ READER = Reader(
     PLACES,
     suffixes=("", "-wal"),
     tool="openclaw",
-    version=5,
+    version=6,
 )
