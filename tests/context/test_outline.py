@@ -125,6 +125,24 @@ def test_an_outline_repeats_no_line_of_the_block() -> None:
     assert list_outline(again, shown, 200) == ["The harbour master is ill."]
 
 
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [
+        ("(perhaps until 2 Oct 2026, then: The limit is 6.)", "The limit is 4."),
+        ("(perhaps taken back on 2 Oct 2026)", "The limit is 4."),
+        ("(until 2 Oct 2026, then: The limit is 6.)", "(until 2 Oct 2026)"),
+        ("(until 2 Oct 2026)", "(until 2 Oct 2026)"),
+    ],
+)
+def test_an_outline_dates_a_certain_change_and_leaves_out_a_doubt(
+    note: str, shown: str
+) -> None:
+    source = LineSource("s", "m", 1, by="person")
+    line = make_line("The limit is 4.", source, later=note)
+    (told,) = list_outline([line], [], 200)
+    assert told.endswith(shown)  # no words of the later line: it stands by itself
+
+
 def test_an_outline_tells_each_subject_of_a_session_before_one_again() -> None:
     said = [
         tell("The crane of pier 4 lifts 12 tons since the repair in May.", 1),
