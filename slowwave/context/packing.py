@@ -400,19 +400,29 @@ def names_project(query: str, line: Line) -> bool:
 
 
 def tell_replies_once(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines without the words of a note that are a line of their own, or the beginning of one."""
-    starts = [" ".join(line.pieces) for line in lines]
-    return [
-        _shorten_note(line)
-        if (note := _read_note(line)) and any(one.startswith(note) for one in starts)
-        else line
-        for line in lines
-    ]
+    """Return the lines without the words of a note that are a line of their own, the beginning of one, or those of a
+    note before.
+    """
+    told = [" ".join(line.pieces) for line in lines]
+    once = []
+    for line in lines:
+        note = _read_note(line)
+        if note and any(one.startswith(note) for one in told):
+            line = _shorten_note(line)
+        elif note:
+            told.append(note)
+        once.append(line)
+    return once
 
 
 def _read_note(line: Line) -> str:
-    """Return the words of a line's note; empty if it has none."""
-    return line.later.partition(THEN)[2].removesuffix(")").rstrip(f" {OMITTED}")
+    """Return the words of a line's note; empty if it has none. If they accept what the line proposes, and repeat it in
+    brackets, that is left out.
+    """
+    note = line.later.partition(THEN)[2].removesuffix(")").rstrip(f" {OMITTED}")
+    reply, _, proposal = note.partition(" (")
+    is_repeated = proposal.endswith(")") and proposal[:-1] in " ".join(line.pieces)
+    return reply if is_repeated else note
 
 
 def _shorten_note(line: Line) -> Line:

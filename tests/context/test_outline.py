@@ -209,6 +209,44 @@ def test_a_reply_is_told_once() -> None:
     ]
 
 
+def test_a_note_is_told_once() -> None:
+    later = "(perhaps until 2 Oct 2026, then: The limit is 6.)"
+    lines = [
+        make_line(f"The limit is 4, said {n}.", LineSource("s", f"{n}", n), later=later)
+        for n in range(2)
+    ]
+    told = [line.text for line in tell_replies_once(lines)]
+    assert told[0].endswith(later)
+    assert told[1].endswith("(perhaps until 2 Oct 2026)")
+
+
+@pytest.mark.parametrize(
+    ("later", "shown"),
+    [
+        # the proposal in brackets is the line's own sentence
+        (
+            "(until 2 Oct 2026, then: Yes, do (Shall I make it required?))",
+            "(until 2 Oct 2026)",
+        ),
+        # another proposal: the reply's line alone doesn't say what is accepted
+        (
+            "(until 2 Oct 2026, then: Yes, do (Shall I drop it?))",
+            "then: Yes, do (Shall I drop it?))",
+        ),
+    ],
+)
+def test_what_accepts_the_lines_own_proposal_is_told_by_the_reply(
+    later: str, shown: str
+) -> None:
+    asks = make_line(
+        "It has no default. Shall I make it required?",
+        LineSource("s", "a", 1),
+        later=later,
+    )
+    reply = make_line("Yes, do. And add a note.", LineSource("s", "b", 2, by="person"))
+    assert tell_replies_once([asks, reply])[0].text.endswith(shown)
+
+
 def test_a_heading_names_the_project_unless_it_was_asked_for(tmp_path: Path) -> None:
     paths = [
         session(tmp_path, "fer", 3, [("user", "The port of the API is 4711.")]),
