@@ -559,10 +559,10 @@ def _pack_messages(
     outline_room = allot_outline(lines, room, overview=overview)
     whole = pack_lines(lines, query, room - TITLE - outline_room, measure)
     if not outline_room:
-        return arrange_lines(tell_replies_once(whole))
+        return tell_replies_once(arrange_lines(whole))
     left = room - measure.count_part("memories", arrange_lines(whole))
     outline = select_outline(lines, whole, query, left, measure)
-    return arrange_by_time(tell_replies_once([*whole, *outline]))
+    return tell_replies_once(arrange_by_time([*whole, *outline]))
 
 
 def make_web_lines(web: Iterable[object]) -> list[Line]:

@@ -21,7 +21,7 @@ from itertools import chain, pairwise, zip_longest
 import numpy as np
 
 from slowwave.context.rendering import OMITTED, Line, LineSource, Measure, date_line
-from slowwave.recall.release.view import THEN
+from slowwave.recall.release.view import DOUBT, THEN
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import MIN_WORDS
 from slowwave.text.words import extract_content_words, put_spaces
@@ -400,26 +400,36 @@ def names_project(query: str, line: Line) -> bool:
 
 
 def tell_replies_once(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines without the words of a note that are a line of their own, or the beginning of one."""
-    starts = [" ".join(line.pieces) for line in lines]
-    return [
-        _shorten_note(line)
-        if (note := _read_note(line)) and any(one.startswith(note) for one in starts)
-        else line
-        for line in lines
-    ]
+    """Return the lines without the words of a note that are a line of their own, the beginning of one, or those of a
+    note before.
+    """
+    told = [" ".join(line.pieces) for line in lines]
+    once = []
+    for line in lines:
+        note = _read_note(line)
+        if note and any(one.startswith(note) for one in told):
+            line = _shorten_note(line)
+        elif note:
+            told.append(note)
+        once.append(line)
+    return once
 
 
 def _read_note(line: Line) -> str:
-    """Return the words of a line's note; empty if it has none."""
-    return line.later.partition(THEN)[2].removesuffix(")").rstrip(f" {OMITTED}")
+    """Return the words of a line's note; empty if it has none. If they accept what the line proposes, and repeat it in
+    brackets, that is left out.
+    """
+    note = line.later.partition(THEN)[2].removesuffix(")").rstrip(f" {OMITTED}")
+    reply, _, proposal = note.partition(" (")
+    is_repeated = proposal.endswith(")") and proposal[:-1] in " ".join(line.pieces)
+    return reply if is_repeated else note
 
 
 def _shorten_note(line: Line) -> Line:
     """Return a line whose note has no words: the date of a change, and nothing of a reply."""
-    note, _, _ = line.later.partition(THEN)
-    is_reply = note == REPLY
-    return show_pieces(replace(line, later="" if is_reply else f"{note})"), line.pieces)
+    note, then, _ = line.later.partition(THEN)
+    later = f"{note})" if then else note
+    return show_pieces(replace(line, later="" if note == REPLY else later), line.pieces)
 
 
 def _select_persons(lines: Sequence[Line], shown: Sequence[Line]) -> list[Line]:
@@ -492,10 +502,11 @@ def _shorten_for_outline(
     """Return a line of at most `limit` tokens: whole, else the sentences that are worth most for their length, or its
     gist unless they have more of the query's words. None if no sentence is short enough.
 
-    What is later known of the line is shown without the later words, which have a line of their own.
+    A certain change is shown without the later words, which have a line of their own. A doubt is not shown: without
+    them it tells nothing.
     """
-    note, then, _ = line.later.partition(THEN)
-    line = replace(line, later=f"{note})" if then else note)
+    is_doubt = line.later.startswith(DOUBT)
+    line = replace(line, later="") if is_doubt else _shorten_note(line)
     whole = show_pieces(line, pieces)
     if measure.count_line(whole) <= limit:
         return whole

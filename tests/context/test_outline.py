@@ -125,6 +125,24 @@ def test_an_outline_repeats_no_line_of_the_block() -> None:
     assert list_outline(again, shown, 200) == ["The harbour master is ill."]
 
 
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [
+        ("(perhaps until 2 Oct 2026, then: The limit is 6.)", "The limit is 4."),
+        ("(perhaps taken back on 2 Oct 2026)", "The limit is 4."),
+        ("(until 2 Oct 2026, then: The limit is 6.)", "(until 2 Oct 2026)"),
+        ("(until 2 Oct 2026)", "(until 2 Oct 2026)"),
+    ],
+)
+def test_an_outline_dates_a_certain_change_and_leaves_out_a_doubt(
+    note: str, shown: str
+) -> None:
+    source = LineSource("s", "m", 1, by="person")
+    line = make_line("The limit is 4.", source, later=note)
+    (told,) = list_outline([line], [], 200)
+    assert told.endswith(shown)  # no words of the later line: it stands by itself
+
+
 def test_an_outline_tells_each_subject_of_a_session_before_one_again() -> None:
     said = [
         tell("The crane of pier 4 lifts 12 tons since the repair in May.", 1),
@@ -189,6 +207,44 @@ def test_a_reply_is_told_once() -> None:
         "yes, and tell Ada that the check is back",
         "The limit is 6. Thanks!",
     ]
+
+
+def test_a_note_is_told_once() -> None:
+    later = "(perhaps until 2 Oct 2026, then: The limit is 6.)"
+    lines = [
+        make_line(f"The limit is 4, said {n}.", LineSource("s", f"{n}", n), later=later)
+        for n in range(2)
+    ]
+    told = [line.text for line in tell_replies_once(lines)]
+    assert told[0].endswith(later)
+    assert told[1].endswith("(perhaps until 2 Oct 2026)")
+
+
+@pytest.mark.parametrize(
+    ("later", "shown"),
+    [
+        # the proposal in brackets is the line's own sentence
+        (
+            "(until 2 Oct 2026, then: Yes, do (Shall I make it required?))",
+            "(until 2 Oct 2026)",
+        ),
+        # another proposal: the reply's line alone doesn't say what is accepted
+        (
+            "(until 2 Oct 2026, then: Yes, do (Shall I drop it?))",
+            "then: Yes, do (Shall I drop it?))",
+        ),
+    ],
+)
+def test_what_accepts_the_lines_own_proposal_is_told_by_the_reply(
+    later: str, shown: str
+) -> None:
+    asks = make_line(
+        "It has no default. Shall I make it required?",
+        LineSource("s", "a", 1),
+        later=later,
+    )
+    reply = make_line("Yes, do. And add a note.", LineSource("s", "b", 2, by="person"))
+    assert tell_replies_once([asks, reply])[0].text.endswith(shown)
 
 
 def test_a_heading_names_the_project_unless_it_was_asked_for(tmp_path: Path) -> None:

@@ -103,6 +103,8 @@ COLUMNS = [
 COLUMNS += ["status", "observed_at", "utc_offset", *CHAIN]
 WITNESSES = ["session_id", "confidence", "evidence_sessions", *CHAIN]
 THEN = ", then: "
+DOUBT = "(perhaps "
+"""Begins the note of a change that is not certain."""
 VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
 """A name or a number; a capital that opens a sentence tells nothing."""
 FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
@@ -253,8 +255,8 @@ def format_later(successor: Successor, sure: bool, beside: str) -> str:
     until = f"until {format_day(at)}" if at else "no longer"
     if successor.takes_back:
         until = f"taken back on {format_day(at)}" if at else "taken back"
-    until = until if sure else f"perhaps {until}"
-    return f"({until})" if later in beside else f"({until}{THEN}{add_days(later, at)})"
+    note = f"({until}" if sure else f"{DOUBT}{until}"
+    return f"{note})" if later in beside else f"{note}{THEN}{add_days(later, at)})"
 
 
 def format_check(row: CheckRow, since: str) -> str:
