@@ -113,7 +113,9 @@ def rank_messages(
     likelihoods = {hit.id: float(1 + rank) ** -FADES for rank, hit in enumerate(hits)}
     lines = _make_hit_lines(view, query, hits, likelihoods, named)
     marked = _mark_rules(view, hits, _mark_current(view, hits, lines))
-    beside = _rank_beside(view, query, hits, likelihoods, named)
+    # what answered a message that was replaced repeats what it said
+    standing = [hit for hit in hits if not _is_replaced(view, hit, likelihoods.keys())]
+    beside = _rank_beside(view, query, standing, likelihoods, named)
     return _keep_likeliest([*beside, *marked.values()])
 
 

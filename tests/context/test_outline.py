@@ -328,3 +328,20 @@ def test_lines_of_a_session_stand_as_they_were_said(memory: Memory) -> None:
         assert before.source.group != after.source.group or (
             before.source.seq or 0
         ) <= (after.source.seq or 0)
+
+
+def test_the_echo_of_a_replaced_value_goes_with_it(tmp_path: Path) -> None:
+    port = [
+        ("user", "The API listens on port 7070."),
+        ("assistant", "Noted, 7070 it is."),
+    ]
+    moved = [
+        ("user", "The API listens on port 8200 from now on."),
+        ("assistant", "Done, the API listens on port 8200."),
+    ]
+    talks = [session(tmp_path, "a", 2, port), session(tmp_path, "b", 9, moved)]
+    run_night(talks, Settings(store=tmp_path / "store")).check_complete()
+    memory = Memory.open(tmp_path / "store")
+    told = memory.context("Which port does the API listen on?").text
+    assert "port 8200 from now on" in told
+    assert "7070" not in told  # neither said again by the assistant
