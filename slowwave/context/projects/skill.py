@@ -140,7 +140,8 @@ def _make_claim_line(claim: StandingClaim, row: ClaimRow) -> PageLine:
     ]
     named = f" ({', '.join(files)})" if files else ""
     at = claim.source.said_at
-    noted = ", ".join(filter(None, (at and format_day(at), claim.standing)))
+    day = format_day(at) if at else ""
+    noted = ", ".join(filter(None, (day, claim.standing)))
     reason = "" if is_left_out else f" — {add_days(detail, at)}"
     text = f"{claim.dated_text}{reason}{named}{f' ({noted})' if noted else ''}"
     session = claim.source.short or claim.source.session or ""
