@@ -114,7 +114,7 @@ def test_a_sentence_goes_on_behind_the_dot_of_a_day(
         # 600 letters of 退款期限是十天 and 数据库: cut before a word of the dictionaries
         ("退款期限是十天数据库" * 60, [499, 101]),
         # behind the last sign, though other signs stand before it
-        ("退款期限是十天，数据库，" * 60, [499, 219]),
+        ("退款期限是十天，数据库，" * 60, [500, 220]),
         # behind the last space; without spaces, after 500 letters
         ("retry later " * 50, [497, 101]),
         ("x" * 1_100, [500, 500, 100]),
