@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from textwrap import fill, shorten
+from textwrap import fill
 from typing import Any, Self
 
 import orjson
@@ -26,6 +26,7 @@ from slowwave.store.store import Store
 from slowwave.tasks.job import ERRORS, MODEL_MARK, StepReport, parse_usage
 from slowwave.tasks.publish.gates import BOUNDS
 from slowwave.tasks.quarantine import collect_quarantined
+from slowwave.text.cells import LISTED_CHARS, shorten_text
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
 
@@ -381,7 +382,7 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     news = collect_news(new, old)
     for n, claim in enumerate(news.learnt[: BOUNDS.examples]):
         yield fill(
-            claim.summary,
+            shorten_text(claim.summary, LISTED_CHARS),
             width,
             initial_indent="Learnt: " if n == 0 else INDENT,
             subsequent_indent=INDENT,
@@ -393,9 +394,10 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     )
     for key, how, now, _ in news.changed[:1]:
         was = str(new.read_by_id(CLAIMS, [key], ["summary"])[key]["summary"])
-        changes.append(
-            f"“{shorten(was, width, placeholder=' …')}” {how} “{shorten(now, width, placeholder=' …')}”"
+        earlier, later = (
+            shorten_text(" ".join(text.split()), width) for text in (was, now)
         )
+        changes.append(f"“{earlier}” {how} “{later}”")
     yield f"Changed: {'; '.join(changes) or 'nothing that was known before'}."
     if news.perhaps_among_new:
         yield (

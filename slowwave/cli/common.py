@@ -324,6 +324,7 @@ def print_warnings(warnings: Iterable[str]) -> None:
 
 
 def truncate_line(text: str, chars: int) -> str:
-    """Return a text on one line, cut at a word if it is longer than `chars`."""
-    line = escape_line(text)
-    return line if len(line) <= chars else line[:chars].rsplit(" ", 1)[0] + " …"
+    """Return a text on one line, cut if it is longer than `chars`."""
+    from slowwave.text.cells import shorten_text
+
+    return shorten_text(escape_line(text), chars)

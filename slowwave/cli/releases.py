@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, command, echo, show_loading
+from slowwave.cli.common import OUT, command, echo, show_loading, truncate_line
 from slowwave.schemas.ids import SHORT_ID
+from slowwave.text.cells import LISTED_CHARS
 from slowwave.text.fence import escape_line
 
 if TYPE_CHECKING:
@@ -108,14 +109,18 @@ def _format_differences(differences: Sequence["Difference"], limit: int) -> list
 
 def _format_difference(difference: "Difference") -> str:
     """Return a claim, its later claim or the reason for its removal, and its quote unless the claim contains it."""
-    lines = [f"  {difference.claim_id[:SHORT_ID]}  {escape_line(difference.summary)}"]
+    lines = [
+        f"  {difference.claim_id[:SHORT_ID]}  {truncate_line(difference.summary, LISTED_CHARS)}"
+    ]
     if difference.by:
-        later = escape_line(difference.by_summary or "not in this release")
+        later = truncate_line(
+            difference.by_summary or "not in this release", LISTED_CHARS
+        )
         lines.append(f"    now {difference.by[:SHORT_ID]}  {later}")
     elif difference.reason:
         lines.append(f"    {escape_line(difference.reason)}")
-    if (quote := escape_line(difference.quote)) not in lines[0]:
-        lines.append(f'    "{quote}"')
+    if escape_line(difference.quote) not in escape_line(difference.summary):
+        lines.append(f'    "{truncate_line(difference.quote, LISTED_CHARS)}"')
     return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.vocabulary import Status, is_own, is_shared
+from slowwave.text.cells import LISTED_CHARS
 from slowwave.text.fence import escape_line
 from slowwave.text.times.days import convert_to_local, format_day, localise
 from slowwave.text.times.relative_days import add_days
@@ -244,7 +245,7 @@ def _format_two_lines(
     text = add_days(text, claim.observed_at)
     stale = f" ({status})" if status else ""
     more = " · ".join(filter(None, facts))
-    return f"{claim.id[:12]}  {when:>11}{stale}  {escape_line(text)}\n{' ' * 14}{escape_line(more)}"
+    return f"{claim.id[:12]}  {when:>11}{stale}  {truncate_line(text, LISTED_CHARS)}\n{' ' * 14}{escape_line(more)}"
 
 
 def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
@@ -265,7 +266,11 @@ def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
         lines.append(
             f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}"
         )
-        lines += [f"{' ' * 14}{escape_line(topic.text)}"] if topic.text else []
+        lines += (
+            [f"{' ' * 14}{truncate_line(topic.text, LISTED_CHARS)}"]
+            if topic.text
+            else []
+        )
     return [topic.as_dict() for topic in topics], lines
 
 

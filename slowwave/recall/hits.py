@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from slowwave.schemas.vocabulary import Role
+from slowwave.text.cells import shorten_text
 from slowwave.text.times.days import get_utc_offset
 
 if TYPE_CHECKING:
@@ -188,11 +189,11 @@ class Hit(Shown):
             return self
         passage = self.sources[0].quote.strip()
         at = max(0, self.text.find(passage)) if len(self.text) > chars else 0
-        text = ("… " if at else "") + _cut_text(
+        text = ("… " if at else "") + shorten_text(
             self.text[at:], max(chars, len(passage))
         )
         texts = (
-            text if fragment.text == self.text else _cut_text(fragment.text, chars)
+            text if fragment.text == self.text else shorten_text(fragment.text, chars)
             for fragment in self.pair
         )
         pair = tuple(
@@ -296,15 +297,6 @@ class Hits(Answer[Hit]):
     def note_stop(self, found: int) -> None:
         """Note that hits of other matters were left out, if fewer than were found are here."""
         self.stopped = STOPPED if len(self) < found else None
-
-
-def _cut_text(text: str, chars: int) -> str:
-    """Return a text up to the last word that begins within so many characters, with an ellipsis where it is cut."""
-    return (
-        text
-        if len(text) <= chars
-        else " ".join(text[: chars + 1].split(" ")[:-1] or [text[:chars]]) + " …"
-    )
 
 
 def has_words(text: str, claim: str) -> bool:

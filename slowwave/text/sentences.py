@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from sentencex import segment  # type: ignore[import-untyped]
 
-from slowwave.text.words import find_text_language
+from slowwave.text.words import MARKS, UNSPACED, find_text_language, split_words
 
 LONGEST_NAME = 40
 """Most letters of a short form of a name."""
@@ -41,6 +41,10 @@ MOST_CLOSING = 200
 """Characters at a sentence's end, before those, that are searched for closing words."""
 WITHIN = re.compile(r"[^\w\s/]*[\w/]")
 """Text that follows a stop within a path, a name or a number."""
+LONGEST_SENTENCE = 500
+"""Most characters of a sentence. A longer one, such as a page without a full stop, is cut into several."""
+PAUSE = re.compile(rf"\s+|[^\w\s\x00-\x7f{MARKS}]")
+"""A place where a long sentence may be cut: behind a space, or behind a sign of a script without spaces."""
 MOST_PROSE = 8_000
 """Characters of a paragraph that are split together: sentencex's time grows with the square."""
 NUMBER_END = re.compile(
@@ -101,6 +105,31 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
 
 
 def _split_prose(prose: str) -> Iterator[str]:
+    """Yield the prose cut into sentences of at most LONGEST_SENTENCE characters."""
+    for sentence in _find_sentences(prose):
+        at = 0
+        while len(sentence) - at > LONGEST_SENTENCE:
+            head = sentence[at : at + LONGEST_SENTENCE]
+            end = _find_cut(head)
+            yield head[:end]
+            at += end
+        yield sentence[at:]
+
+
+def _find_cut(text: str) -> int:
+    """Return where a text is cut: behind its last pause, else before its last word, but not in its first half.
+
+    A run of letters without a known word is cut at the text's end.
+    """
+    half = len(text) // 2
+    pauses = [pause.end() for pause in PAUSE.finditer(text, half)]
+    if pauses:
+        return pauses[-1]
+    words = split_words(text[half:]) if UNSPACED.search(text, half) else []
+    return len(text) - len(words[-1]) if len(words) > 1 else len(text)
+
+
+def _find_sentences(prose: str) -> Iterator[str]:
     """Yield the prose cut into sentences, but not within `code` or a token, such as "%d.%m.%Y"."""
     begin = at = ticks = 0
     last = prose.rfind("`")

@@ -29,7 +29,7 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import LedgerKind, Origin, Role, Status
 from slowwave.store.logs import Rating, read
 from slowwave.store.store import Store
-from slowwave.text.cells import format_cell
+from slowwave.text.cells import format_cell, shorten_text
 from slowwave.text.times.days import format_date, localise
 from slowwave.text.words import TERM, extract_content_words, stem
 from slowwave.ui.page import (
@@ -156,13 +156,8 @@ def _mark_hits(at: Explorer, rows: Sequence[Row], query: str) -> None:
     for row in rows:
         row["by"] = voices.get(row["id"])
         row["segments"] = mark_words(
-            shorten(date_text(row["text"], row), HIT_CHARS), query
+            shorten_text(date_text(row["text"], row), HIT_CHARS), query
         )
-
-
-def shorten(text: str, chars: int) -> str:
-    """Return a text, cut after the last whole word if it is longer than so many characters."""
-    return text if len(text) <= chars else f"{text[:chars].rpartition(' ')[0]} …"
 
 
 def mark_words(text: str, query: str) -> list[tuple[str, bool]]:

@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 from slowwave.recall.views.voices import AGENT
 from slowwave.schemas.tables import TRUST
 from slowwave.schemas.vocabulary import Role, is_own
+from slowwave.text.cells import LISTED_CHARS, shorten_text
 from slowwave.text.fence import escape_control, find_code
 from slowwave.text.times.days import format_day, format_minute
 from slowwave.ui.page import Data, date_text, read_said_at
@@ -34,6 +35,7 @@ def make_environment() -> Environment:
     )
     made.filters["day"] = show_day
     made.filters["dated"] = date_text
+    made.filters["listed"] = lambda text: shorten_text(text, LISTED_CHARS)
     made.filters["voice"] = show_voice
     made.filters["project"] = link_project
     made.filters["moment"] = lambda at: format_minute(at) if at else "undated"

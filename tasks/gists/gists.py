@@ -13,7 +13,7 @@ from slowwave.schemas.tables import GIST
 from slowwave.tasks.gists.keywords import count_phrases
 from slowwave.text.sentences import split_sentences
 
-VERSION = 7
+VERSION = 8
 """Raised when the method changes: gists made under an older one are pending again."""
 KEYWORDS = 5
 READ = 20_000

@@ -24,6 +24,8 @@ from slowwave.text.words import (
 
 BATCH_TEXTS = 256
 """Texts whose n-grams are encoded in one call."""
+MOST_CANDIDATES = 100
+"""Candidates of a text: the most frequent, of equals the first. Each is encoded."""
 KEYBERT_OPTIONAL = {
     "sentence_transformers",
     "transformers",
@@ -92,7 +94,15 @@ def _pick_keywords(
 
     A text without a vector, or without such a phrase, gets those that take up most of it (`count_phrases`).
     """
-    phrases = {text: set(extract_phrases(text, memory=memory)) for text in texts}
+    phrases = {
+        text: {
+            phrase
+            for phrase, _ in Counter(extract_phrases(text, memory=memory)).most_common(
+                MOST_CANDIDATES
+            )
+        }
+        for text in texts
+    }
     ngrams = sorted(set().union(*phrases.values()))
     ngram_vectors = encoder.encode(ngrams)
     is_read = [bool(vector.any()) for vector in ngram_vectors]

@@ -21,7 +21,7 @@ from slowwave.text.summarise import (
 )
 from slowwave.text.words import singular_words
 
-VERSION = 3
+VERSION = 4
 FIRST_CHARS = 200
 TITLE_WORDS = 12
 LEAST = 0.0

@@ -12,6 +12,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.mcp.server import Tools
 from slowwave.recall.hits import Fragment, Hit, Source
 from slowwave.schemas.settings import Settings
+from slowwave.text.cells import shorten_text
 from tests.command_line import typed
 
 FILLER = "The weather was dull and nobody came. " * 20
@@ -157,3 +158,20 @@ def test_no_name_or_text_steers_a_terminal_a_page_or_an_agent(
             line for line in text.splitlines() if line.strip().startswith("# Forged")
         ]
     assert sum("PostgreSQL" in str(text) for text in shown) > 12
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("The gauge is read", "The gauge is read"),
+        ("The gauge is read at dawn", "The gauge is read …"),
+        # a space of the first half does not count, since little would be left
+        ("API 画像はすべて専用の保管庫に保存する", "API 画像はすべて専用の保管庫に …"),
+        (
+            "画像はすべて専用の保管庫に保存することに",
+            "画像はすべて専用の保管庫に保存する …",
+        ),
+    ],
+)
+def test_a_long_text_is_cut_in_any_script(text: str, shown: str) -> None:
+    assert shorten_text(text, 17) == shown

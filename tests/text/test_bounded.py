@@ -20,6 +20,7 @@ from slowwave.tasks.changes.outcome import Known, supersede
 from slowwave.tasks.habits.calls import PATCH_FILE
 from slowwave.tasks.ingest.formats.agents.openclaw.content import parse_model_text
 from slowwave.tasks.llm.fence import find_injections
+from slowwave.tasks.observe.worth import list_grams
 from slowwave.text.redact import redact
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
@@ -34,6 +35,7 @@ Given = TypeVar("Given")
 READERS: dict[str, Callable[[str], object]] = {
     "boilerplate": lambda text: extract_spans(text),
     "sentences": split_sentences,
+    "grams": list_grams,
     "secrets": redact,
     "tokens": redact,
     "times": lambda text: parse_times(text, NOW),
@@ -52,7 +54,8 @@ READERS: dict[str, Callable[[str], object]] = {
 }
 TEXTS = {
     "boilerplate": ("!", "!\n", "!a", ".)", " ", "a b\n"),
-    "sentences": ("```\n", "好。", " ", "`a. ", "wow, ", ", ", "\n"),
+    "sentences": ("```\n", "好。", " ", "`a. ", "wow, ", ", ", "\n", "好", "a"),
+    "grams": ("好", "a", "a/"),
     "secrets": (
         "key=",
         "-eyJ",

@@ -106,3 +106,23 @@ def test_a_sentence_goes_on_behind_the_dot_of_a_day(
     text: str, sentences: list[str]
 ) -> None:
     assert [sentence.text for sentence in split_sentences(text)] == sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        # 600 letters of 退款期限是十天 and 数据库: cut before a word of the dictionaries
+        ("退款期限是十天数据库" * 60, [499, 101]),
+        # behind the last sign, though other signs stand before it
+        ("退款期限是十天，数据库，" * 60, [500, 220]),
+        # behind the last space; without spaces, after 500 letters
+        ("retry later " * 50, [497, 101]),
+        ("x" * 1_100, [500, 500, 100]),
+    ],
+)
+def test_a_page_without_a_full_stop_is_cut_where_it_pauses(
+    text: str, pieces: list[int]
+) -> None:
+    sentences = split_sentences(text)
+    assert [len(sentence.text) for sentence in sentences] == pieces
+    assert all(text[one.start : one.end] == one.text for one in sentences)

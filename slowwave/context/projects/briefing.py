@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
-from textwrap import shorten
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,6 +55,7 @@ from slowwave.schemas.vocabulary import (
     is_own,
 )
 from slowwave.store.notes import PREFIX
+from slowwave.text.cells import shorten_text
 from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
@@ -121,7 +121,7 @@ def collect_briefing_kinds(
     )
     unreleased = [
         make_hit_line(
-            replace(hit, text=shorten(hit.text, QUOTE_CHARS, placeholder=" …"))
+            replace(hit, text=shorten_text(" ".join(hit.text.split()), QUOTE_CHARS))
         )
         for hit in _name_corrected(view, _keep_typed(newest), corrected)
     ]
@@ -400,7 +400,7 @@ def collect_session_lines(
             short=view.session_tags[session],
         )
         told, label, waiting = split_open_part(row["text"])
-        text = shorten(told, QUOTE_CHARS, placeholder=" …")
+        text = shorten_text(" ".join(told.split()), QUOTE_CHARS)
         sessions.append(_make_line(view, row["scope_id"], text, source, own))
         if waiting and len(open_ends) < OPEN_ENDS:
             by: Speaker = "person" if label == UNANSWERED else "model"

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from importlib import import_module
 from itertools import takewhile
-from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from slowwave.cli.common import ERR, OUT, command
 from slowwave.cli.opening import load_settings, start_small_night
+from slowwave.text.cells import shorten_text
 
 if TYPE_CHECKING:
     from slowwave.context.conversation import Recalled, Turns
@@ -235,7 +235,7 @@ def _list_traces(conversation: "Conversation") -> str:
 def _list_turn(turns: "Turns", number: int) -> str:
     """Return the beginning of a turn, with its number from 1 and its speaker's role."""
     role, text = turns.messages[number]
-    return f"{number + 1} {role}: {shorten(text, 100, placeholder=' …')}"
+    return f"{number + 1} {role}: {shorten_text(' '.join(text.split()), 100)}"
 
 
 def _explain_turns(turns: "Turns", recalled: "Recalled") -> list[str]:
