@@ -36,6 +36,7 @@ from slowwave.tasks.publish.export import (
     MANIFEST,
     PARTITIONS,
     Layout,
+    place_part,
     write_removed,
     write_table,
 )
@@ -102,6 +103,8 @@ def export_tables(
     if kept := _find_earlier_export(to, template, snapshot, layout, names):
         return kept | {"to": str(to), "written": False}
     check_encrypted(settings, settings.store if phrase else to)
+    # Noted before it begins, so that a forgetting finds what a kill leaves.
+    _note_new(snapshot, to, form)
     # The tables, then the manifest, by which an export is whole.
     with _fill_new_folder(to) as part:
         facts = (
@@ -278,7 +281,7 @@ def _fill_new_folder(to: Path) -> Iterator[Path]:
     if to.exists() and (os.path.ismount(to) or not os.access(to.parent, os.W_OK)):
         yield to
         return
-    part = to.with_name(f".{to.name}.part")
+    part = place_part(to)
     if part.is_symlink():
         part.unlink()
     shutil.rmtree(part, ignore_errors=True)  # of an export that was killed
@@ -418,14 +421,14 @@ def export_learnings(
         head = {LEARNINGS: SCHEMA, "release": name, "claims": learnings}
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         content = orjson.dumps(head, option=options)
-    _note_file(snapshot, to, form)  # so that a forgetting finds it if this is killed
+    _note_new(snapshot, to, form)  # so that a forgetting finds it if this is killed
     replace_file(to, content, 0o666)
-    _note_file(snapshot, to, form)  # the time by which it is this very file
+    _note_new(snapshot, to, form)  # the time by which it is this very file
     return len(learnings)
 
 
-def _note_file(snapshot: Snapshot, to: Path, form: str) -> None:
-    """Note a file that is exported now."""
+def _note_new(snapshot: Snapshot, to: Path, form: str) -> None:
+    """Note an export that is written now."""
     _note_export(snapshot, to, form, datetime.now(UTC).isoformat(timespec="seconds"))
 
 

@@ -38,7 +38,7 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
     Raises:
         OSError: the file can't be written. The old file is unchanged.
     """
-    fresh = path.with_name(f".{path.name}.new")
+    fresh = place_fresh(path)
     fresh.unlink(missing_ok=True)
     with open_new(fresh, mode) as out:
         out.write(content)
@@ -46,6 +46,11 @@ def replace_file(path: Path, content: bytes, mode: int = 0o600) -> None:
         os.fsync(out.fileno())
     fresh.replace(path)
     sync_path(path.parent)
+
+
+def place_fresh(path: Path) -> Path:
+    """Return where `replace_file` writes a file before it is renamed. A killed call leaves it there."""
+    return path.with_name(f".{path.name}.new")
 
 
 def open_new(path: Path, mode: int = 0o666) -> BinaryIO:

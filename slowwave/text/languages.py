@@ -64,7 +64,6 @@ READ_LETTERS = 400
 """Words and letters at the start of a text that decide its language."""
 
 
-@lru_cache(maxsize=16_384)
 def find_language(words: tuple[str, ...]) -> str | None:
     """Return the language of a text from its words, in lower case and in order; None if it is unknown.
 

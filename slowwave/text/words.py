@@ -125,8 +125,13 @@ def _divide_run(run: str, endings: bool) -> str:
 
 def find_text_language(text: str) -> str | None:
     """Return the language of a text, by its first MOST_READ characters; None if it is unknown."""
+    return _find_start_language(text[:MOST_READ])
+
+
+@lru_cache(maxsize=16_384)  # keyed by the text: its words take up to ten times as much
+def _find_start_language(start: str) -> str | None:
     return find_language(
-        tuple(word.lower() for word in TERM.findall(CLITIC.sub("", text[:MOST_READ])))
+        tuple(word.lower() for word in TERM.findall(CLITIC.sub("", start)))
     )
 
 

@@ -19,15 +19,33 @@ import pyarrow.dataset
 
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.store.logs import Export, read
-from slowwave.tasks.publish.export import MANIFEST
+from slowwave.store.private import place_fresh
+from slowwave.tasks.publish.export import MANIFEST, place_part
 
 ID = re.compile(rb"\b[0-9a-f]{32}\b")
 
 
 def list_exports(space_dir: Path) -> list[Export]:
-    """Return the exports that still exist: the last one of each path."""
+    """Return the exports that still exist, the last one of each path, and what killed ones left beside their path."""
     exports = {export.path: export for export in read(space_dir, Export)}
-    return [export for export in exports.values() if _is_there(export)]
+    left = [
+        export._replace(path=str(path))
+        for export in exports.values()
+        for path in _place_leftovers(Path(export.path))
+        if path.exists() and not path.is_symlink()
+    ]
+    return [export for export in exports.values() if _is_there(export)] + left
+
+
+def _place_leftovers(path: Path) -> tuple[Path, ...]:
+    """Return the folder and the file that a killed export to `path` may leave."""
+    return (place_part(path), place_fresh(path)) if path.name else ()
+
+
+def _is_leftover(path: Path) -> bool:
+    """Return True if a path has the name of what a killed export leaves."""
+    name = path.name.removeprefix(".").removesuffix(path.suffix)
+    return bool(name) and path in _place_leftovers(path.with_name(name))
 
 
 def _is_there(export: Export) -> bool:
@@ -41,7 +59,7 @@ def _is_there(export: Export) -> bool:
 def holds_any(export: Export, ids: Set[str]) -> bool:
     """Return True if an export contains one of these row ids, or if that can't be determined."""
     path = Path(export.path)
-    if export.form == "md":  # it has no ids of rows
+    if export.form == "md" or _is_leftover(path):  # no ids of rows, or half of them
         return True
     if path.is_file():
         return _names_any(path, ids)
@@ -64,6 +82,9 @@ def remove_export(export: Export) -> None:
     path = Path(export.path)
     if path.is_file():
         path.unlink()
+        return
+    if _is_leftover(path) and not (path / MANIFEST).exists():
+        shutil.rmtree(path)
         return
     for name in {str(facts["file"]) for facts in _list_tables(path)}:
         if Path(name).name == name:  # an altered manifest could name any path

@@ -40,6 +40,11 @@ LONGEST_NAME = 255
 """Bytes of a folder's name."""
 
 
+def place_part(to: Path) -> Path:
+    """Return the folder that an export fills before it is renamed to `to`. A killed export leaves it there."""
+    return to.with_name(f".{to.name}.part")
+
+
 @dataclass(frozen=True)
 class Layout:
     """How the tables of an export are written."""

@@ -329,6 +329,46 @@ def test_a_transcript_on_disk_is_not_read_again_and_what_it_gains_is(
     )
 
 
+KILLED_EXPORT = """
+import os, sys
+from pathlib import Path
+from slowwave.flows import export
+from slowwave.schemas.settings import Settings
+
+to = Path(sys.argv[2])
+settings = Settings(store=Path(sys.argv[1]), encoder="hash-384")
+os.fsync = lambda handle: os._exit(9)  # a file of learnings is written, not renamed
+export._write_manifest = lambda *_: os._exit(9)  # a folder's tables are written
+write = export.export_learnings if to.suffix else export.export_tables
+write(settings, to, form="json" if to.suffix else "jsonl")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "left"), [("tables", ".tables.part"), ("all.json", ".all.json.new")]
+)
+def test_what_a_killed_export_left_is_named_and_removed(
+    root: Path, name: str, left: str
+) -> None:
+    settings, store = make_settings(root / "store"), Store.open(root / "store")
+    out = root / "out"
+    out.mkdir()
+    command = [
+        sys.executable,
+        "-c",
+        KILLED_EXPORT,
+        str(root / "store"),
+        str(out / name),
+    ]
+    assert subprocess.run(command, check=False).returncode == 9
+    assert [path.name for path in out.iterdir()] == [left]
+    note = next(one for one in read_notes(store.dir) if SECRET in one.text)
+    wanted = Wanted(notes=(note.id,))
+    assert preview_forgetting(wanted, settings).exports == [str(out / left)]
+    run_forget(wanted, settings, exports=True)
+    assert list(out.iterdir()) == []
+
+
 def refuse(export: Export) -> None:
     raise PermissionError(export.path)
 
