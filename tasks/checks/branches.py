@@ -1,8 +1,8 @@
 """Read which branches a checkout has, and which it certainly had, from git's own small files alone.
 
 Only names are read of references: no reference is resolved, nothing is run, and no link is followed. A branch that is
-gone leaves no file. That it was there is told by the log of HEAD, which names the branch that was left or renamed, by
-the subjects that git and its hosts give to merges, and by what an earlier night found.
+gone leaves no file. That it was there is told by the log of HEAD, which names the branch that was left or renamed, and
+by what an earlier night found. Subjects of merges don't count: their branch may be another repository's.
 """
 
 import os
@@ -21,7 +21,6 @@ from slowwave.tasks.checks.checkout import (
     MOST_PACKED,
     Checkout,
     Commit,
-    Git,
     find_checkout,
     read_packed,
     read_small,
@@ -39,23 +38,18 @@ LEFT = re.compile(
     r"|Branch: renamed refs/heads/(\S+) to refs/heads/(\S+)"
 )
 """What git writes into the log of HEAD: the branch that was there, and of a renamed one its new name."""
-MERGED = re.compile(
-    r"Merge (?:remote-tracking )?branch(?:es)? (?P<names>'.*)"
-    r"|Merge pull request #\d+ from (?P<owner>[^/\s]+)/(?P<name>\S+)"
-)
-"""The subjects that git and GitHub give to merges."""
-QUOTED = re.compile(r"'([^']+)'")
 SECTION = re.compile(
     r'^[ \t]*\[remote "(.+)"\](.*(?:\n[ \t]*[^\[\s].*|\n[ \t]*)*)', re.M
 )
 FETCHED = re.compile(r"^[ \t]*fetch[ \t]*=[ \t]*(\S+)", re.M)
-ADDRESS = re.compile(r"^[ \t]*url[ \t]*=[ \t]*(\S+)", re.M)
 
 
 class Seen(NamedTuple):
     """When a branch was there for certain, and what it is called now if it was renamed."""
 
     last: Commit
+    reference: str
+    """What it was seen by: `refs/heads/x`, or `refs/remotes/origin/x`."""
     renamed: str = ""
 
 
@@ -71,24 +65,31 @@ class Branches:
     """Branches that were there once, by the log of HEAD."""
     is_whole: bool = True
     """False if there may be more branches than were read: nothing is gone then."""
-    remotes: dict[str, str] = field(default_factory=dict)
-    """Addresses of the remotes by name."""
-    known_at: float = float("inf")
-    """Seconds since 1970 when all branches of the remotes were last asked for."""
+    remotes: set[str] = field(default_factory=set)
+    """The remotes of the configuration."""
 
     def find(
         self,
         name: str,
     ) -> str:
-        """Return the reference of a branch; empty if there is none."""
-        if name in self.local:
-            return HEADS + name
+        """Return the reference of a branch, a remote's first; empty if there is none.
+
+        If it goes together with its remote, that tells that it may still be there.
+        """
         if name in self.remote:
             return REMOTES + name
         for remote in sorted({one.partition("/")[0] for one in self.remote}):
             if f"{remote}/{name}" in self.remote:
                 return f"{REMOTES}{remote}/{name}"
-        return ""
+        return HEADS + name if name in self.local else ""
+
+    def is_reachable(
+        self,
+        reference: str,
+    ) -> bool:
+        """Return False for the reference of a remote that is not in the configuration."""
+        places = (f"{REMOTES}{remote}/" for remote in self.remotes)
+        return not reference.startswith(REMOTES) or reference.startswith(tuple(places))
 
     def note(
         self,
@@ -118,52 +119,15 @@ def read_branches(checkout: Checkout) -> Branches:
     """Return the branches of a checkout, and those that it had by the logs of HEAD."""
     branches = Branches()
     _read_names(checkout, branches)
-    cloned_at = 0.0
     for path in _list_logs(checkout, branches):
         for old, at, message in _read_log(path):
-            if message.startswith("clone: from "):
-                cloned_at = max(cloned_at, at)
             if match := LEFT.fullmatch(message):
                 name = match[1] or match[2] or match[3]
                 if not HASH.fullmatch(name):
-                    branches.note(name, Seen(Commit(old, at), match[4] or ""))
-    _read_remotes(checkout, branches, cloned_at)
+                    seen = Seen(Commit(old, at), HEADS + name, match[4] or "")
+                    branches.note(name, seen)
+    _read_remotes(checkout, branches)
     return branches
-
-
-def add_merged(
-    branches: Branches,
-    git: Git,
-    since: float,
-) -> None:
-    """Note the branches that merges of HEAD's history name, from a time on."""
-    for commit, subject in git.list_merges(since):
-        if commit.at > branches.known_at:  # it may be there, where it was not asked for
-            continue
-        for name in _list_merged(subject, branches.remotes):
-            branches.note(name, Seen(commit))
-
-
-def _list_merged(
-    subject: str,
-    remotes: Mapping[str, str],
-) -> Iterator[str]:
-    """Yield the names of branches in a merge's subject, but for those of other repositories."""
-    match = MERGED.match(subject)
-    if match is None:
-        return
-    if match["owner"]:
-        for remote, address in remotes.items():
-            if match["owner"] in re.split(r"[/:]", address):
-                yield match["name"]
-                yield f"{remote}/{match['name']}"
-    elif "' of " not in match["names"]:
-        for name in QUOTED.findall(match["names"]):
-            remote, slash, rest = name.partition("/")
-            if slash and remote in remotes:
-                yield rest
-            if subject.startswith("Merge branch") or remote in remotes:
-                yield name
 
 
 def _read_names(
@@ -260,9 +224,8 @@ def _read_log(path: Path) -> Iterator[tuple[str, int, str]]:
 def _read_remotes(
     checkout: Checkout,
     branches: Branches,
-    cloned_at: float,
 ) -> None:
-    """Note the remotes, and until when all of their branches are known here.
+    """Note the remotes.
 
     Nothing is gone where a remote is not in the configuration, or not all of its branches are asked for.
     """
@@ -272,60 +235,41 @@ def _read_remotes(
         branches.is_whole = False
         return
     for name, lines in SECTION.findall(config):
-        address = ADDRESS.search(lines)
-        branches.remotes[name] = address[1] if address else ""
+        branches.remotes.add(name)
         all_of_it = f"refs/heads/*:refs/remotes/{name}/*"
         fetched = [one.lstrip("+") for one in FETCHED.findall(lines)]
         # `^refs/heads/bot/*` leaves some out
         is_cut = any(one.startswith("^") for one in fetched)
         branches.is_whole &= all_of_it in fetched and not is_cut
     tracked = {one.partition("/")[0] for one in branches.remote}
-    branches.is_whole &= tracked <= branches.remotes.keys()
-    if branches.remotes:
-        is_one = len(branches.remotes) == 1
-        fetched_at = max(
-            _read_fetch_time(folder) for folder in (checkout.git, checkout.common)
-        )
-        branches.known_at = max(cloned_at, fetched_at) if is_one else 0.0
-
-
-def _read_fetch_time(git: Path) -> float:
-    """Return when all branches of a remote were fetched last; 0.0 if the last fetch was for one alone."""
-    path = git / "FETCH_HEAD"
-    try:
-        is_all = "\tnot-for-merge\tbranch " in read_small(path)
-        return os.lstat(path).st_mtime if is_all else 0.0
-    except (OSError, ValueError):
-        return 0.0
+    branches.is_whole &= tracked <= branches.remotes
 
 
 def judge_branches(
-    git: Git,
+    checkout: Checkout,
     names: Iterable[str],
-    since: float,
-    earlier: Mapping[str, Commit],
+    earlier: Mapping[str, Seen],
 ) -> dict[str, str | Seen]:
     """Return of each branch its reference, or when it was there last; nothing of what was never a branch for certain.
 
+    What was seen on a remote that is not configured any more may still be there, so nothing is said of it.
+
     Args:
-        git: over the checkout.
+        checkout: whose branches are meant.
         names: what may be branches.
-        since: seconds since 1970 from which merges are looked at.
-        earlier: branches that were found before, each with HEAD and the time of then.
+        earlier: branches that earlier nights saw.
     """
-    branches = read_branches(git.checkout)
+    branches = read_branches(checkout)
+    for name, seen in earlier.items():
+        branches.note(name, seen)
+    if not branches.is_whole:
+        branches.once.clear()
     found: dict[str, str | Seen] = {}
-    missing = []
     for name in names:
+        before = earlier.get(name)
+        is_known = before is None or branches.is_reachable(before.reference)
         if reference := branches.find(name):
             found[name] = reference
-        elif name not in branches.tags:
-            missing.append(name)
-    if not missing or not branches.is_whole:
-        return found
-    add_merged(branches, git, since)
-    for name, commit in earlier.items():
-        branches.note(name, Seen(commit))
-    return found | {
-        name: branches.once[name] for name in missing if name in branches.once
-    }
+        elif name in branches.once and name not in branches.tags and is_known:
+            found[name] = branches.once[name]
+    return found

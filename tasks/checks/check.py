@@ -9,7 +9,8 @@ import pyarrow as pa
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CHECKS
 from slowwave.schemas.vocabulary import CheckKind, CheckResult
-from slowwave.tasks.checks.checkout import Commit, Git
+from slowwave.tasks.checks.branches import Seen
+from slowwave.tasks.checks.checkout import Git
 from slowwave.tasks.checks.judge import Verdict, judge_references
 from slowwave.tasks.checks.references import Reference, find_references
 from slowwave.text.fence import escape_line
@@ -41,7 +42,7 @@ def check_texts(
     now: datetime,
     step_key: str,
     exclude: Collection[str] = (),
-    earlier: Mapping[str, Commit] | None = None,
+    earlier: Mapping[str, Seen] | None = None,
 ) -> pa.Table:
     """Return rows of CHECKS: what the texts name that the checkout has, or had.
 
@@ -51,7 +52,7 @@ def check_texts(
         now: the run's clock.
         step_key: the step's.
         exclude: globs of files that programs write.
-        earlier: branches that were found before, each with HEAD and the time of then.
+        earlier: branches that earlier nights saw.
     """
     named = [find_references(text.text, text.files) for text in texts]
     said: dict[Reference, float] = {}

@@ -30,8 +30,6 @@ MOST_SMALL = 1 << 20
 """Bytes of a file of git's own that is read whole."""
 MOST_PACKED = 64 << 20
 """Bytes of the list of packed references that are read."""
-MOST_MERGES = 20_000
-"""Merges of a history that are looked at."""
 MOST_OUTPUT = 1 << 30
 """Bytes that one call of git may print."""
 MOST_MEMORY = 1 << 30
@@ -348,19 +346,6 @@ class Git:
                 # a diff may hold the marks too, and what follows them
                 if len(words) == 2 and HASH.fullmatch(words[0]) and words[1].isdigit():
                     yield Commit(words[0], int(words[1])), rest
-
-    def list_merges(
-        self,
-        since: float,
-    ) -> Iterator[tuple[Commit, str]]:
-        """Yield the merges in HEAD's history, newest first, each with its subject."""
-        command = ["log", "--merges", "--format=%H %ct %s", f"-{MOST_MERGES}"]
-        command += [f"--since=@{int(since)}"] if since > 0 else []
-        with self._run(*command, "--no-show-signature", "HEAD", "--") as output:
-            for record in output.read_records(b"\n"):
-                head, at, *subject = decode(record).split(" ", 2)
-                if HASH.fullmatch(head) and at.isdigit():
-                    yield Commit(head, int(at)), "".join(subject)
 
     def find_renames(
         self,

@@ -16,8 +16,15 @@ from typing import NamedTuple
 from rapidfuzz import fuzz, process
 
 from slowwave.schemas.vocabulary import CheckKind, CheckResult
-from slowwave.tasks.checks.branches import HEADS, Seen, judge_branches
-from slowwave.tasks.checks.checkout import BIG_FILE, Commit, Entry, Git, decode
+from slowwave.tasks.checks.branches import Seen, judge_branches
+from slowwave.tasks.checks.checkout import (
+    BIG_FILE,
+    Checkout,
+    Commit,
+    Entry,
+    Git,
+    decode,
+)
 from slowwave.tasks.checks.manifests import (
     READERS,
     Facts,
@@ -106,7 +113,7 @@ def judge_references(
     git: Git,
     said: Mapping[Reference, float],
     exclude: Collection[str] = (),
-    earlier: Mapping[str, Commit] | None = None,
+    earlier: Mapping[str, Seen] | None = None,
 ) -> dict[Reference, Verdict]:
     """Return the verdicts of references; none of what the code never had, or what the deadline left open.
 
@@ -114,7 +121,7 @@ def judge_references(
         git: over the checkout.
         said: the references, each with the seconds since 1970 when it was first named.
         exclude: globs of files that programs write.
-        earlier: branches that were found before, each with HEAD and the time of then.
+        earlier: branches that earlier nights saw.
     """
     questions = Questions(set(said))
     entries = git.list_tree()
@@ -122,7 +129,7 @@ def judge_references(
     manifests = _read_manifests(git, entries)
     facts = collect_facts(manifests)
     pinned = _compare_facts(questions, facts, manifests)
-    gone = _find_branches(questions, git, said, earlier or {}, entries)
+    gone = _find_branches(questions, git.checkout, earlier or {}, entries)
     code = [entry for entry in entries if _is_code(entry, exclude)]
     asked = questions.of(CheckKind.NAME, CheckKind.SETTING, CheckKind.PORT)
     certain = [one for one in asked if not one.is_guess]
@@ -144,9 +151,8 @@ def judge_references(
 
 def _find_branches(
     questions: Questions,
-    git: Git,
-    said: Mapping[Reference, float],
-    earlier: Mapping[str, Commit],
+    checkout: Checkout,
+    earlier: Mapping[str, Seen],
     entries: Iterable[Entry],
 ) -> dict[Reference, Verdict]:
     """Answer the branches that there are; return the verdicts of those that were there once, unless code has the name.
@@ -156,8 +162,7 @@ def _find_branches(
     asked = questions.of(CheckKind.BRANCH)
     if not asked:
         return {}
-    since = min(said[one] for one in asked)
-    known = judge_branches(git, [one.name for one in asked], since, earlier)
+    known = judge_branches(checkout, [one.name for one in asked], earlier)
     files = {one.name for one in questions.verdicts if one.kind is CheckKind.FILE}
     names = {one.name for one in asked if "/" in one.name}
     for entry in entries if names else ():
@@ -172,7 +177,7 @@ def _find_branches(
             case Seen() as seen if one.name not in files:
                 gone[one] = Verdict(
                     CheckResult.GONE,
-                    HEADS + one.name,
+                    seen.reference,
                     since=seen.last,
                     instead=seen.renamed,
                 )

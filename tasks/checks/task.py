@@ -21,7 +21,7 @@ from slowwave.schemas.vocabulary import TALKING, CheckKind, CheckResult, Status
 from slowwave.store.notes import CHECKOUTS
 from slowwave.store.private import replace_file
 from slowwave.store.store import Store
-from slowwave.tasks.checks.branches import read_state
+from slowwave.tasks.checks.branches import Seen, read_state
 from slowwave.tasks.checks.check import VERSION, Text, check_texts
 from slowwave.tasks.checks.checkout import (
     CheckoutRefused,
@@ -99,9 +99,9 @@ def _read_done(store: Store) -> dict[str, str]:
 def _read_branches_seen(
     store: Store,
     roots: Mapping[str, str],
-) -> dict[str, dict[str, Commit]]:
+) -> dict[str, dict[str, Seen]]:
     """Return by checkout the branches that an earlier check found, or knew, each with when that was."""
-    seen: dict[str, dict[str, Commit]] = defaultdict(dict)
+    seen: dict[str, dict[str, Seen]] = defaultdict(dict)
     rows = store.read(CHECKS, where=pc.field("kind") == CheckKind.BRANCH).to_pylist()
     for row in rows:
         is_found = row["result"] == CheckResult.FOUND
@@ -110,9 +110,10 @@ def _read_branches_seen(
         known = seen[roots.get(row["workspace"], "")]
         if at is not None and commit:
             last = Commit(str(commit), int(at.timestamp()))
-            known[row["name"]] = max(
-                last, known.get(row["name"], last), key=lambda one: one.at
-            )
+            one = Seen(last, row["path"] or "", row["instead"] or "")
+            other = known.get(row["name"])
+            if other is None or other.last.at < last.at:
+                known[row["name"]] = one
     return seen
 
 
@@ -151,7 +152,7 @@ def _check(
     root: str,
     texts: Sequence[Text],
     key: str,
-    seen: Mapping[str, Commit],
+    seen: Mapping[str, Seen],
     report: StepReport,
 ) -> pa.Table:
     """Return the rows of one checkout; none of one that may not be read."""

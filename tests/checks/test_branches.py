@@ -1,12 +1,11 @@
 """Branches that a text names: there, gone as the checkout shows, or never a branch for certain."""
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from slowwave.tasks.checks.branches import read_state
+from slowwave.tasks.checks.branches import Seen, read_state
 from slowwave.tasks.checks.check import Text, check_texts
 from slowwave.tasks.checks.checkout import Commit, find_checkout, open_git
 from tests.checkouts import LATER, commit, git
@@ -41,7 +40,7 @@ def ask(
     folder: Path,
     text: str,
     at: datetime | None = SAID,
-    earlier: dict[str, Commit] | None = None,
+    earlier: dict[str, Seen] | None = None,
 ) -> dict[str, str]:
     """Each branch that a text names, with its result."""
     one = Text("o1", None, str(folder), text, (), at)
@@ -50,7 +49,6 @@ def ask(
     return {row["name"]: row["result"] for row in rows if row["kind"] == "branch"}
 
 
-@pytest.mark.parametrize("has_log", [True, False])
 @pytest.mark.parametrize(
     ("text", "result"),
     [
@@ -66,10 +64,8 @@ def ask(
     ],
 )
 def test_what_was_a_branch_for_certain_is_gone(
-    folder: Path, has_log: bool, text: str, result: dict[str, str]
+    folder: Path, text: str, result: dict[str, str]
 ) -> None:
-    if not has_log:  # the subjects of merges tell it too
-        (folder / ".git" / "logs" / "HEAD").unlink()
     assert ask(folder, text) == result
 
 
@@ -93,11 +89,16 @@ def test_what_is_said_after_a_branch_was_seen_last_is_left_alone(folder: Path) -
 
 def test_a_branch_that_an_earlier_night_found_is_known(folder: Path) -> None:
     text = "Releases are cut from `stable/2`."
-    seen = {"stable/2": Commit("1" * 40, DAY)}
+    seen = see("refs/heads/stable/2", "stable/2")
     assert ask(folder, text) == {}
     assert ask(folder, text, earlier=seen) == {"stable/2": "gone"}
     git(folder, "branch", "stable/2")
     assert ask(folder, text, earlier=seen) == {"stable/2": "found"}
+
+
+def see(reference: str, *names: str) -> dict[str, Seen]:
+    """What an earlier night saw by a reference."""
+    return dict.fromkeys(names, Seen(Commit("1" * 40, DAY), reference))
 
 
 def clone(folder: Path, to: Path, *words: str) -> Path:
@@ -105,29 +106,61 @@ def clone(folder: Path, to: Path, *words: str) -> Path:
     return to
 
 
-def test_a_clone_knows_what_its_remote_had_when_it_was_asked(
+def test_a_clone_knows_what_an_earlier_night_saw_of_its_remote(
     folder: Path, tmp_path: Path
 ) -> None:
     text = (
         "Logs are on `feature/log` and origin/feature/log, the queue on feature/queue."
     )
     there = {"feature/log": "found", "origin/feature/log": "found"}
+    seen = see("refs/remotes/origin/feature/queue", "feature/queue")
     other = clone(folder, tmp_path / "whole")
-    assert ask(other, text) == {**there, "feature/queue": "gone"}
+    assert ask(other, text, earlier=seen) == {**there, "feature/queue": "gone"}
     # one branch alone was asked for: the others may be there
-    assert ask(clone(folder, tmp_path / "one", "--single-branch"), text) == {}
-    # a merge that came by `git pull origin main`: its branch may be there, where it was not asked for
-    git(folder, "checkout", "-qb", "late/one", at=LATER)
-    git(folder, "commit", "-qm", "work", "--allow-empty", at="2026-11-14T12:00:00Z")
+    one = clone(folder, tmp_path / "one", "--single-branch")
+    assert ask(one, text, earlier=seen) == {}
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        "Merge branch 'stable/5'",
+        "Merge branch 'stable/5' into main",
+        "Merge branches 'a/b' and 'stable/5'",
+        "Merge remote-tracking branch 'origin/stable/5'",
+        "Merge pull request #7 from ann/stable/5",
+    ],
+)
+def test_a_merge_does_not_tell_whose_branch_it_was(
+    folder: Path, tmp_path: Path, subject: str
+) -> None:
+    # alive upstream, where the clone of the fork never looks
+    git(folder, "checkout", "-qb", "stable/5")
+    git(folder, "commit", "-qm", "work", "--allow-empty", at=LATER)
     git(folder, "checkout", "-q", "main", at=LATER)
-    later = "2026-11-20T12:00:00Z"
-    git(folder, "merge", "-q", "--no-ff", "--no-edit", "late/one", at=later)
-    git(folder, "branch", "-qD", "late/one")
-    git(other, "pull", "-q", "origin", "main")
-    assert ask(other, "It is on late/one.") == {}
-    git(other, "fetch", "-q")
-    os.utime(other / ".git" / "FETCH_HEAD", (DAY + 20_000_000, DAY + 20_000_000))
-    assert ask(other, "It is on late/one.") == {"late/one": "gone"}
+    git(folder, "merge", "-q", "--no-ff", "-m", subject, "stable/5", at=LATER)
+    fork = clone(folder, tmp_path / "ann", "--bare")
+    git(fork, "branch", "-D", "stable/5")
+    other = clone(fork, tmp_path / "other")
+    assert subject in git(other, "log", "--format=%s")
+    assert ask(other, "Fixes go to stable/5 and origin/stable/5.") == {}
+
+
+def test_what_was_seen_on_a_remote_that_is_configured_no_more_is_unknown(
+    folder: Path, tmp_path: Path
+) -> None:
+    other = clone(folder, tmp_path / "other")
+    git(other, "checkout", "-qb", "stable/5", at=LATER)
+    git(other, "checkout", "-q", "main", at=LATER)
+    git(other, "branch", "-D", "stable/5")
+    text = "Fixes go to stable/5."
+    assert ask(other, text) == {"stable/5": "gone"}  # left here, by HEAD's log
+    seen = see("refs/remotes/upstream/stable/5", "stable/5")
+    assert ask(other, text, earlier=seen) == {}
+    git(other, "remote", "add", "up", "https://example.org/demo.git")
+    assert ask(other, text, earlier=seen) == {}
+    git(other, "remote", "rename", "up", "upstream")
+    assert ask(other, text, earlier=seen) == {"stable/5": "gone"}
 
 
 def test_a_further_work_tree_knows_the_same_branches(
@@ -165,8 +198,11 @@ def test_branches_that_are_not_fetched_are_not_gone(
     folder: Path, tmp_path: Path
 ) -> None:
     other = clone(folder, tmp_path / "whole")
+    seen = see("refs/remotes/origin/feature/queue", "feature/queue")
+    text = "The queue is on feature/queue."
+    assert ask(other, text, earlier=seen) == {"feature/queue": "gone"}
     git(other, "config", "--add", "remote.origin.fetch", "^refs/heads/feature/*")
-    assert ask(other, "The queue is on feature/queue.") == {}
+    assert ask(other, text, earlier=seen) == {}
 
 
 def test_a_branch_that_goes_changes_the_state_of_a_checkout(folder: Path) -> None:
@@ -175,33 +211,3 @@ def test_a_branch_that_goes_changes_the_state_of_a_checkout(folder: Path) -> Non
     assert read_state(folder) == before
     git(folder, "branch", "-D", "feature/log")
     assert read_state(folder) != before
-
-
-@pytest.mark.parametrize(
-    ("subject", "gone"),
-    [
-        ("Merge pull request #7 from ann/fix/tide", {"fix/tide", "origin/fix/tide"}),
-        ("Merge pull request #7 from bob/fix/tide", set()),
-        ("Merge remote-tracking branch 'origin/fix/tide'", {"fix/tide", "origin/fix/tide"}),
-        ("Merge branch 'fix/tide' into 'main'", {"fix/tide"}),
-        ("Merge branches 'a/b' and 'fix/tide'", {"fix/tide"}),
-        # of another repository, or in somebody's words
-        ("Merge branch 'fix/tide' of https://example.org/bob/demo", set()),
-        ("Merge the work of fix/tide", set()),
-    ],
-)  # fmt: skip
-def test_subjects_of_merges_name_branches_of_this_repository(
-    folder: Path, subject: str, gone: set[str]
-) -> None:
-    git(folder, "remote", "add", "origin", "git@example.org:ann/demo.git")
-    (folder / ".git" / "FETCH_HEAD").write_text(
-        f"{'1' * 40}\tnot-for-merge\tbranch 'main' of example.org:ann/demo\n",
-        encoding="utf-8",
-    )
-    git(folder, "checkout", "-q", "--detach", at=LATER)
-    git(folder, "commit", "-qm", "work", "--allow-empty", at=LATER)
-    side = git(folder, "rev-parse", "HEAD")
-    git(folder, "checkout", "-q", "main", at=LATER)
-    git(folder, "merge", "-q", "--no-ff", "-m", subject, side, at=LATER)
-    text = "It is on fix/tide, and on origin/fix/tide."
-    assert ask(folder, text) == dict.fromkeys(gone, "gone")

@@ -125,7 +125,7 @@ def test_the_command_lists_what_the_code_lost(project: Path, tmp_path: Path) -> 
 def test_a_branch_that_a_night_found_is_gone_until_it_is_there_again(
     project: Path, tmp_path: Path
 ) -> None:
-    # neither checked out nor merged: git keeps no trace of it
+    # never checked out: git keeps no trace of it
     git(project, "branch", "stable/two")
     text = "We decided that releases are always cut from stable/two, nothing else is"
     talk = tmp_path / "talk.jsonl"
@@ -141,6 +141,32 @@ def test_a_branch_that_a_night_found_is_gone_until_it_is_there_again(
     git(project, "branch", "stable/two")
     run_claim_check(settings)
     assert list_marks(settings.store) == set()
+
+
+@pytest.mark.parametrize(
+    ("words", "marks"),
+    [
+        (["update-ref", "-d", "refs/remotes/up/stable/two"], 1),
+        # it may still be there
+        (["remote", "remove", "up"], 0),
+    ],
+)
+def test_a_branch_that_a_night_found_on_a_remote_is_gone_while_that_is_configured(
+    project: Path, tmp_path: Path, words: list[str], marks: int
+) -> None:
+    git(project, "remote", "add", "up", "https://example.org/ferry.git")
+    git(project, "update-ref", "refs/remotes/up/stable/two", "HEAD")
+    git(project, "branch", "stable/two")
+    text = "We decided that releases are always cut from stable/two, nothing else is"
+    talk = tmp_path / "talk.jsonl"
+    talk.write_text(talk.read_text().replace(SAYS[0], text), encoding="utf-8")
+    settings = make_settings(tmp_path)
+    run_night([talk], settings, now=NOW)
+    git(project, "branch", "-D", "stable/two")
+    git(project, *words)
+    for _ in range(2):
+        run_claim_check(settings)
+        assert len(list_marks(settings.store)) == marks
 
 
 def list_marks(store: Path) -> set[str]:
