@@ -127,8 +127,14 @@ def tell_session(
     told = [s for s in answers if s.turn not in idle]
     before = [s for s in sentences if not told or s.turn != told[-1].turn]
     parts += _tell_report(select_about(told, before), share)
+    heard = max(
+        (n for n, row in enumerate(spoken) if row["origin"] == Origin.HUMAN),
+        default=by_person[-1].turn,
+    )
     parts = parts or [IN_PASSING, *_tell_first(by_person, share)]
-    return " ".join([*parts, *_tell_open(by_person, answers, share, replied, idle)])
+    return " ".join(
+        [*parts, *_tell_open(by_person, answers, share, replied, heard, idle)]
+    )
 
 
 def _find_idle_turns(
@@ -222,12 +228,14 @@ def _tell_open(
     answers: Sequence[WeighedSentence],
     words: int,
     replied: int,
+    heard: int,
     idle: Collection[int],
 ) -> list[str]:
     """Return the person's last message if no message of an agent follows, else a question at the agent's end.
 
-    `replied` is the number of the agent's last message. A message that is `idle` or shares no content word with the
-    earlier ones, and a question without any, are courtesies.
+    `replied` and `heard` are the numbers of the agent's and the person's last message: "yes" is no sentence, and the
+    question that it answers is open until the agent replies. A message that is `idle` or shares no content word with
+    the earlier ones, and a question without any, are courtesies.
     """
     end = by_person[-1].turn
     if end > max(replied, by_person[0].turn):
@@ -237,8 +245,10 @@ def _tell_open(
         is_open = end not in idle and select_about(last, earlier)
         return [UNANSWERED, *texts] if is_open else []
     asked = answers[-1] if answers else None
-    if asked and asked.turn > end and asked.asks and singular_words(asked.text):
-        return ["Open:", *pick_leading_sentences([asked.text], words)]
+    is_answered = asked is not None and asked.turn < heard < replied
+    if asked and asked.turn > end and asked.asks and not is_answered:
+        texts = pick_leading_sentences([asked.text], words)
+        return ["Open:", *texts] if singular_words(asked.text) else []
     return []
 
 

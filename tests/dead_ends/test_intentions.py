@@ -368,16 +368,13 @@ def test_what_is_open_stands_in_context_of_its_project(settings: Settings) -> No
     assert "Intended" not in memory.context("who paints?", 800, workspace=HERE).text
 
 
-def test_a_courtesy_and_a_proposal_that_was_done_at_once_are_not_open(
+def test_a_courtesy_that_names_a_day_is_no_intention(
     tmp_path: Path,
 ) -> None:
     at = datetime.now(UTC) - timedelta(days=5)
     day = datetime.now().astimezone().date()
     talks = [
         [
-            ("assistant", "The page of the berths is ready. Shall I open the browser?"),
-            ("user", "yes"),
-            ("assistant", "The browser shows the page of the berths."),
             ("assistant", f"Shall I rotate the harbor key on {day:%d %B %Y}?"),
             ("user", "yes"),
             ("assistant", "I will rotate it."),

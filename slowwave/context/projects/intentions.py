@@ -1,8 +1,7 @@
 """What persons mean to do later, each with what it waits for: a day, a file, a version, somebody's name, or a topic.
 
 An intention is a claim that a person said, and that is a plan by its kind, or likely holds and names a coming day: a
-courtesy or an order of the moment may name one too. An accepted proposal that the agent answered waits for a day or a
-version, or was done at once. An intention holds until a later
+courtesy or an order of the moment may name one too. An intention holds until a later
 claim changes it or a person leaves it out (`slowwave exclude ID --why done`). No words are looked for but dates,
 versions and names: whether a sentence is a plan, the night's reader of kinds says, and which of its words tell a topic,
 how rare they are in people's talk and in the project.
@@ -26,7 +25,7 @@ from slowwave.context.projects.standing import (
 from slowwave.recall.hits import Shown
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID
-from slowwave.schemas.rows import ClaimRow, MessageRow
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import Origin
 from slowwave.text.fence import escape_line
@@ -393,53 +392,17 @@ def _read_waiting(
 ) -> list[Intention]:
     """Return claims as intentions, each with the day on which what it waits for came up."""
     ids = [claim.id for claim in claims]
-    rows = view.read_by_id(CLAIMS, ids, ["quote", "session_id", "message_ids"])
-    done = _find_done(view, [claim for claim in claims if _accepts(claim, rows)], rows)
+    rows = view.read_by_id(CLAIMS, ids, ["quote", "session_id"])
     found = [
         one
         for claim in claims
         for one in _make_intentions(claim, str(rows[claim.id]["quote"]), talk)
-        if claim.id not in done or one.due or one.versions
     ]
     said_since = list_said(view, found)
     return [
         replace(one, met=_find_met(one, str(rows[one.id]["session_id"]), said_since))
         for one in found
     ]
-
-
-def _accepts(claim: StandingClaim, rows: Mapping[str, ClaimRow]) -> bool:
-    """Return True if a claim is an answer with the proposal that it decides on: "yes (Shall I open it?)"."""
-    row = rows[claim.id]
-    answer = " ".join(row["quote"].split())
-    return len(row["message_ids"]) > 1 and claim.text.startswith(f"{answer} (")
-
-
-def _find_done(
-    view: View,
-    claims: Sequence[StandingClaim],
-    rows: Mapping[str, ClaimRow],
-) -> set[str]:
-    """Return the ids of the claims after which the agent said or did something in their session.
-
-    Args:
-        view: the release.
-        claims: claims that accept a proposal.
-        rows: their rows by id.
-    """
-    sessions = sorted({rows[claim.id]["session_id"] for claim in claims})
-    if not sessions:
-        return set()
-    by_agent = pc.field("origin").isin([str(Origin.MODEL), str(Origin.TOOL)])
-    here = by_agent & pc.field("session_id").isin(sessions)
-    last: dict[str, int] = {}
-    for row in view.read(MESSAGES, ["session_id", "seq"], here).to_pylist():
-        last[row["session_id"]] = max(row["seq"], last.get(row["session_id"], -1))
-    return {
-        claim.id
-        for claim in claims
-        if (claim.source.seq or 0) < last.get(rows[claim.id]["session_id"], -1)
-    }
 
 
 def find_frequent(texts: Sequence[frozenset[str]]) -> frozenset[str]:
