@@ -76,8 +76,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         claim_row("o-gotcha", GOTCHA, "x", MADE_BY_PERSON, category="gotcha"),
         # A person's yes, which cites the proposal too; and a person's word that an agent's claim has taken in.
         claim_row("o-accepted", ACCEPTED, "x", MADE_BY_PERSON, message_ids=[MADE_BY_PERSON, MADE_BY_MODEL]),
-        claim_row("o-reader", TO_READER, "x", MADE_BY_PERSON, trust="typed"),
-        claim_row("o-role", OF_ROLE, "x", MADE_BY_PERSON, trust="typed"),
+        claim_row("o-reader", TO_READER, "Redis", MADE_BY_PERSON, trust="typed"),
+        claim_row("o-role", OF_ROLE, "Redis", MADE_BY_PERSON, trust="typed"),
         claim_row("o-agent", RESTATED, "x", MADE_BY_MODEL),
         claim_row("o-person", RESTATED, "x", MADE_BY_PERSON, status="duplicate", canonical_id="o-agent"),
         claim_row("o-twice", TWICE, "x", MADE_BY_PERSON, category="convention", evidence_sessions=["a", "b"]),
@@ -126,7 +126,7 @@ def test_only_what_stands_is_told_each_line_with_its_source(
     assert not [told for told in UNTOLD.values() if told.strip() in text]
     ids = re.findall(r"\(\S+, (?:2 sessions, )?(\S+)\)$", text, re.MULTILINE)
     rows = Store.open(store).read_ids(CLAIMS, ids).to_pylist()
-    assert len(rows) == len(ids) == 6
+    assert len(rows) == len(ids) == 7
     recalled = load_recalled_spans(store / "default")
     assert (hash_span(GOTCHA) in recalled, hash_span(STEERS) in recalled) == (
         True,
