@@ -154,6 +154,12 @@ def end_sentence(text: str) -> str:
     return text if text[-1] in ENDS else f"{text}."
 
 
+ASKED = "Asked:"
+SAID = "Said:"
+REPORTED = "Reported:"
+IN_PASSING = "In passing:"
+TOLD_PARTS = (ASKED, SAID, REPORTED)
+"""Labels of what a session's summary by rules tells, in their order."""
 UNANSWERED = "Unanswered:"
 OPEN_PARTS = (UNANSWERED, "Open:")
 """Labels of the last part of a session's summary by rules: a person's last words, or an agent's question."""
@@ -169,3 +175,19 @@ def split_open_part(text: str) -> tuple[str, str, str]:
         if found:
             return before, label, after
     return text, "", ""
+
+
+def split_told_parts(text: str) -> dict[str, str] | None:
+    """Return the text of each of TOLD_PARTS that a session's summary by rules has, without its open part.
+
+    Empty if it tells nothing but what was said IN_PASSING; None if it has no such labels.
+    """
+    rest = f" {text}"
+    parts = dict[str, str]()
+    for label in reversed(TOLD_PARTS):
+        before, found, after = rest.rpartition(f" {label} ")
+        if found:
+            parts[label] = after
+            rest = before
+    is_of_parts = bool(parts) and not rest.strip()
+    return parts if is_of_parts or rest.startswith(f" {IN_PASSING} ") else None

@@ -38,6 +38,8 @@ FEW = 2
 """Most content words of an answer that is not understood without its proposal."""
 KEPT = (*SETTLING, "plan", "report", "retraction")
 """Kinds that are kept."""
+STATED = tuple(kind for kind in KEPT if kind != "plan")
+"""Kinds that are kept, of a sentence that is no plan since another kind is likelier."""
 DROPPED = tuple(kind for kind in KINDS if kind not in (*KEPT, "quoted"))
 """Kinds that are not kept. A sentence that looks quoted may be a rule in a person's list: it is kept, and not told."""
 UNSAID = tuple(kind for kind in KINDS if kind not in (*SETTLING, "plan", "report"))
@@ -123,7 +125,10 @@ class Statement:
         return None if is_alone else answered
 
     def find_category(self, pack: str) -> str:
-        """Return the category that the sentence names itself ("Convention: …"), or that of the likeliest kind."""
+        """Return the category that the sentence names itself ("Convention: …"), or that of the likeliest kind.
+
+        A plan is likelier one than anything else: an order of the moment or a courtesy may sound like one.
+        """
         label, colon, _ = self.unit.spoken.whole.partition(":")
         label = strip_emphasis(label).strip().casefold()
         if colon and label in CATEGORIES[pack].values():
@@ -132,7 +137,7 @@ class Statement:
         if is_plan and self.reading.by_head["plan"] >= PLANNED:
             return CATEGORIES[pack]["plan"]
         kind = self.reading.find_likeliest(
-            SETTLING if self.reading.told >= LIKELY else KEPT
+            SETTLING if self.reading.told >= LIKELY else STATED
         )
         is_sure = self.reading.by_head[kind] >= NAMED
         return CATEGORIES[pack].get(kind, UNSURE[pack]) if is_sure else UNSURE[pack]

@@ -1,18 +1,25 @@
 """Summarise a session without a model: its worthy sentences, its title, and its master summary.
 
 The most central sentences of an agent are "Let me check" and "Now I'll fix", which occur in every session. So a
-session of a person with an agent is summarised by its ends: the first request, and the agent's last report.
+session of a person with an agent is summarised by its ends: the first request, and the agent's last report. Courtesies,
+jokes and what is only imagined are no request, and what answers them no report.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
-from slowwave.tasks.observe.units import list_sentences
+from slowwave.tasks.observe.reader import KINDS, Reading, load_reader
+from slowwave.tasks.observe.statements import LIKELY
+from slowwave.tasks.observe.units import SpokenSentence, list_sentences
 from slowwave.tasks.observe.worth import load_worth_model
 from slowwave.text.summarise import (
+    ASKED,
+    IN_PASSING,
+    REPORTED,
+    SAID,
     UNANSWERED,
     count_words,
     end_sentence,
@@ -24,6 +31,13 @@ from slowwave.text.words import singular_words
 VERSION = 4
 FIRST_CHARS = 200
 TITLE_WORDS = 12
+IDLE = ("courtesy", "hypothetical", "joke")
+"""Kinds of sentences that neither ask for anything nor say what is so."""
+PASSING = ("report", "quoted")
+"""Kinds of sentences that, as a first request, say what is so at the moment, or what another one says."""
+ASSERTED = tuple(kind for kind in KINDS if kind != "question")
+NEVER_MEANT = frozenset(IDLE)
+NEVER_ASKED = frozenset((*IDLE, *PASSING))
 LEAST = 0.0
 """Least log-odds of being worth remembering for a sentence of a summary; 0 means as likely as not."""
 
@@ -42,6 +56,8 @@ class WeighedSentence:
     """True if it is outside lists."""
     worth: float
     """Log-odds of being worth remembering."""
+    spoken: SpokenSentence
+    """The sentence with its message and the turn before."""
 
 
 def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
@@ -67,6 +83,7 @@ def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
                 asks=asks,
                 prose=not sentence.turn.sentences[sentence.at].item,
                 worth=log_odds,
+                spoken=sentence,
             )
         )
     return weighed
@@ -89,25 +106,84 @@ def tell_session(
 
     Its parts are what a person asked for first, what they said later (the one sentence most likely worth remembering),
     what the agent reported last, and what is open: a question at the agent's end, or a person's last message without
-    an answer. Sentences of a report that share no content word with the other messages are left out. Each part
-    consists of whole sentences, and has at most a third of `max_words`. `spoken` has the messages, also those without
-    a sentence: "Done." is an answer too.
+    an answer. Sentences of a report that share no content word with the other messages are left out, as are a person's
+    courtesies, jokes and thoughts, and the answers to them. If nothing is left, the first request follows IN_PASSING.
+    Each part consists of whole sentences, and has at most a third of `max_words`. `spoken` has the messages, also those
+    without a sentence: "Done." is an answer too.
     """
     by_person = [s for s in sentences if s.by_person]
     answers = [s for s in sentences if s.by_model]
-    if not by_person or not answers:
+    replies = [n for n, row in enumerate(spoken) if row["origin"] == Origin.MODEL]
+    replied = max((*replies, *(s.turn for s in answers)), default=None)
+    if not by_person or replied is None:
         return None
     share = max_words // 3
-    request = [s.text for s in by_person if s.turn == by_person[0].turn]
-    parts = ["Asked:", *pick_leading_sentences(request, share)]
-    parts += _tell_settled(by_person, share)
-    before = [s for s in sentences if s.turn != answers[-1].turn]
-    parts += _tell_report(select_about(answers, before), share)
-    replied = max(
-        (n for n, row in enumerate(spoken) if row["origin"] == Origin.MODEL),
-        default=answers[-1].turn,
+    idle = _find_idle_turns(by_person, answers)
+    meant = [s for s in by_person if s.turn not in idle]
+    parts = [
+        *_tell_request(meant, share),
+        *_tell_settled(meant, by_person[0].turn, share),
+    ]
+    told = [s for s in answers if s.turn not in idle]
+    before = [s for s in sentences if not told or s.turn != told[-1].turn]
+    parts += _tell_report(select_about(told, before), share)
+    heard = max(
+        (n for n, row in enumerate(spoken) if row["origin"] == Origin.HUMAN),
+        default=by_person[-1].turn,
     )
-    return " ".join([*parts, *_tell_open(by_person, answers, share, replied)])
+    parts = parts or [IN_PASSING, *_tell_first(by_person, share)]
+    return " ".join(
+        [*parts, *_tell_open(by_person, answers, share, replied, heard, idle)]
+    )
+
+
+def _find_idle_turns(
+    by_person: Sequence[WeighedSentence], answers: Sequence[WeighedSentence]
+) -> set[int]:
+    """Return the turns of a person that have only idle sentences, and the turns of the agent that answer these."""
+    turns = defaultdict[int, list[WeighedSentence]](list)
+    for sentence in by_person:
+        turns[sentence.turn].append(sentence)
+    idle = {turn for turn, said in turns.items() if not _keep_meant(said, NEVER_MEANT)}
+    order = sorted({*turns, *(s.turn for s in answers)})
+    asking = -1
+    for turn in order:
+        asking = turn if turn in turns else asking
+        if asking in idle:
+            idle.add(turn)
+    return idle
+
+
+def _keep_meant(
+    sentences: Sequence[WeighedSentence], kinds: frozenset[str]
+) -> list[WeighedSentence]:
+    """Return a person's sentences that are likelier of another kind than of `kinds`, by the regression."""
+    readings = load_reader().read([s.spoken for s in sentences]) if sentences else []
+    return [
+        sentence
+        for sentence, reading in zip(sentences, readings, strict=True)
+        if not _is_likelier_of(reading, kinds)
+    ]
+
+
+def _is_likelier_of(reading: Reading, kinds: frozenset[str]) -> bool:
+    """Return True if a sentence is likeliest of some kinds. A question may ask about what is only imagined."""
+    best = reading.find_likeliest(ASSERTED)
+    asks = reading.by_head["question"]
+    return best in kinds and reading.by_head[best] >= min(LIKELY, asks)
+
+
+def _tell_first(sentences: Sequence[WeighedSentence], words: int) -> list[str]:
+    """Return the first sentences of the first turn, as many as fit."""
+    first = [s.text for s in sentences if s.turn == sentences[0].turn]
+    return pick_leading_sentences(first, words)
+
+
+def _tell_request(by_person: Sequence[WeighedSentence], words: int) -> list[str]:
+    """Return what a person asked for in the first turn, without what is idle or says how things are at the moment."""
+    first = [s for s in by_person if s.turn == by_person[0].turn] if by_person else []
+    asked = _keep_meant(first, NEVER_ASKED)
+    return [ASKED, *_tell_first(asked, words)] if asked else []
 
 
 def select_about(
@@ -118,15 +194,21 @@ def select_about(
     return [s for s in sentences if not words.isdisjoint(singular_words(s.text))]
 
 
-def _tell_settled(by_person: Sequence[WeighedSentence], words: int) -> list[str]:
-    """Return the person's later sentence that is most likely worth remembering."""
+def _tell_settled(
+    by_person: Sequence[WeighedSentence], first: int, words: int
+) -> list[str]:
+    """Return the person's sentence behind the turn `first` that is most likely worth remembering, and not idle."""
     later = [
         s
         for s in by_person
-        if s.turn != by_person[0].turn and not s.asks and count_words(s.text) <= words
+        if s.turn != first
+        and not s.asks
+        and s.worth >= LEAST
+        and count_words(s.text) <= words
     ]
-    best = max(later, key=lambda s: (s.worth, -s.turn), default=None)
-    return ["Said:", end_sentence(best.text)] if best and best.worth >= LEAST else []
+    meant = _keep_meant(later, NEVER_MEANT)
+    best = max(meant, key=lambda s: (s.worth, -s.turn), default=None)
+    return [SAID, end_sentence(best.text)] if best else []
 
 
 def _tell_report(answers: Sequence[WeighedSentence], words: int) -> list[str]:
@@ -137,9 +219,7 @@ def _tell_report(answers: Sequence[WeighedSentence], words: int) -> list[str]:
         s.text for s in report[-1:]
     ]
     return (
-        ["Reported:", *reversed(pick_leading_sentences(closing, words))]
-        if closing
-        else []
+        [REPORTED, *reversed(pick_leading_sentences(closing, words))] if closing else []
     )
 
 
@@ -148,20 +228,27 @@ def _tell_open(
     answers: Sequence[WeighedSentence],
     words: int,
     replied: int,
+    heard: int,
+    idle: Collection[int],
 ) -> list[str]:
     """Return the person's last message if no message of an agent follows, else a question at the agent's end.
 
-    `replied` is the number of the agent's last message. A message that shares no content word with the earlier ones,
-    and a question without any, are courtesies.
+    `replied` and `heard` are the numbers of the agent's and the person's last message: "yes" is no sentence, and the
+    question that it answers is open until the agent replies. A message that is `idle` or shares no content word with
+    the earlier ones, and a question without any, are courtesies.
     """
     end = by_person[-1].turn
     if end > max(replied, by_person[0].turn):
         last = [s for s in by_person if s.turn == end]
         earlier = [s for s in (*by_person, *answers) if s.turn != end]
         texts = pick_leading_sentences((s.text for s in last), words)
-        return [UNANSWERED, *texts] if select_about(last, earlier) else []
-    if answers[-1].turn > end and answers[-1].asks and singular_words(answers[-1].text):
-        return ["Open:", *pick_leading_sentences([answers[-1].text], words)]
+        is_open = end not in idle and select_about(last, earlier)
+        return [UNANSWERED, *texts] if is_open else []
+    asked = answers[-1] if answers else None
+    is_answered = asked is not None and asked.turn < heard < replied
+    if asked and asked.turn > end and asked.asks and not is_answered:
+        texts = pick_leading_sentences([asked.text], words)
+        return ["Open:", *texts] if singular_words(asked.text) else []
     return []
 
 

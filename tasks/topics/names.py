@@ -2,11 +2,12 @@
 
 A term names a topic if several of its claims contain it and few others do (after the class-based TF-IDF of
 Grootendorst, "BERTopic", 2022). A phrase counts more than a single word. A topic whose claims share no term has no
-name.
+name. Its purpose lists the words that most of its claims have, and what kinds of claims they are.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import shorten
 
 import polars as pl
 
@@ -21,6 +22,12 @@ from slowwave.text.words import (
     stem,
 )
 
+VERSION = 2
+"""Raised when names or purposes change: the topics are named again."""
+WORDS = 3
+"""Most words of a purpose; twice as many if another topic's has the same."""
+SAMPLE_CHARS = 60
+"""Characters of the claim that tells topics apart whose words are the same."""
 HASH = re.compile(r"(?=\w*\d)(?=\w*[^\W\d_])(?:\w{12,}|\b[\da-f]{7,}\b)")
 WORD = r"[^\W\d_][\w'’.-]*[^\W_]"
 SAMPLE = 1_000
@@ -47,7 +54,7 @@ def name_topics(claims: pl.DataFrame, limit: int = 3) -> dict[str, tuple[str, st
     """Return topic -> its name and its purpose.
 
     The name lists the best terms that its claims share, at most `limit`, or is empty. The purpose says what kind of
-    claim belongs there.
+    claim belongs there: no two topics have the same, but for the same claims.
 
     claims: topic_id, summary, category, workspace, keywords. If no claim of a topic has keywords, words are used.
     """
@@ -62,14 +69,58 @@ def name_topics(claims: pl.DataFrame, limit: int = 3) -> dict[str, tuple[str, st
     }
     categories = _find_categories(claims)
     workspaces = _find_workspaces(claims)
+    unnamed = claims.filter(~pl.col("topic_id").is_in([*filter(names.get, names)]))
+    words = _find_common_words(unnamed)
+    first = claims.unique("topic_id", keep="first", maintain_order=True)
     described = dict[str, tuple[str, str]]()
-    for topic in claims["topic_id"].unique():
+    purposes = set[str]()
+    for topic, summary in first.select("topic_id", "summary").iter_rows():
         name = names.get(topic, "")
-        purpose = _describe_purpose(
-            name, categories.get(topic, []), workspaces.get(topic)
-        )
+        own = words.get(topic, [])
+        abouts = [name] if name else [", ".join(own[:WORDS]), ", ".join(own)]
+        tried = [
+            _describe_purpose(about, categories.get(topic, []), workspaces.get(topic))
+            for about in abouts
+        ]
+        tried.append(f"{tried[-1]}: {shorten(summary, SAMPLE_CHARS)}")
+        purpose = next((one for one in tried if one not in purposes), tried[-1])
+        purposes.add(purpose)
         described[topic] = (name, purpose)
     return described
+
+
+def _find_common_words(claims: pl.DataFrame) -> dict[str, list[str]]:
+    """Return topic -> its commonest keywords or else words, those that others have less first, each word once."""
+    words = _list_words(claims["summary"])
+    has_keywords = pl.col("keywords").list.len() > 0
+    said = claims.select(
+        "topic_id",
+        term=pl.when(has_keywords).then("keywords").otherwise(words),
+    )
+    terms = (
+        said.with_row_index("claim")
+        .explode("term")
+        .drop_nulls("term")
+        .with_columns(pl.col("term").str.to_lowercase())
+        .unique(["claim", "term"], keep="first", maintain_order=True)
+    )
+    terms = terms.filter(
+        pl.Series(map(_names_something, terms["term"]), dtype=pl.Boolean)
+    )
+    stems = _list_stems(terms["term"], _find_stems(claims["summary"]))
+    counts = (
+        terms.with_columns(stems=stems)
+        .group_by("topic_id", "stems", maintain_order=True)
+        .agg(pl.col("term").first(), pl.len())
+        .with_columns(weight=pl.col("len") ** 2 / pl.col("len").sum().over("stems"))
+        .sort("weight", descending=True, maintain_order=True)
+        .group_by("topic_id", maintain_order=True)
+        .agg("term", "stems")
+    )
+    return {
+        topic: _select_distinct(found, own, 2 * WORDS)
+        for topic, found, own in counts.iter_rows()
+    }
 
 
 def _find_categories(claims: pl.DataFrame) -> dict[str, list[str]]:

@@ -45,6 +45,7 @@ from slowwave.tasks.topics.figures import (
     measure_overlaps,
     measure_topics,
 )
+from slowwave.tasks.topics.names import VERSION as NAMES_VERSION
 from slowwave.tasks.topics.names import name_topics
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import describe_encoder
@@ -436,7 +437,13 @@ def refresh_topics(
     topics_with_claims = _read_topics_with_claims(store)
     claims = _read_placed_claims(store, key)
     state = repr(
-        (key, by_model, sorted(filter(None, topics_with_claims)), hash_rows(claims))
+        (
+            key,
+            NAMES_VERSION,
+            by_model,
+            sorted(filter(None, topics_with_claims)),
+            hash_rows(claims),
+        )
     )
     if _is_up_to_date(store, state):
         return _read_live_ids(store)

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from slowwave.context.build import Context
 from slowwave.context.projects.standing import join_quotes
 from slowwave.engines.encoders.protocol import HashEncoder
@@ -85,6 +87,70 @@ def test_a_session_that_says_nothing_new_leaves_its_line_to_an_earlier_one(
         line.text for line in holds.lines
     ]
     assert [line.source.session for line in last.lines] == ["gw-2", "gw-1"]
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "left_out"),
+    [
+        (
+            [
+                ("user", "Why does the kiln import crash again?"),
+                ("assistant", "The kiln import needs more memory than it may take."),
+                (
+                    "user",
+                    "lol yes, and always deploy on Friday at 5 pm, that is our rule",
+                ),
+                ("assistant", "Ha, at 5 pm then."),
+            ],
+            "Asked: Why does the kiln import crash again? "
+            "Reported: The kiln import needs more memory than it may take.",
+            "5 pm",
+        ),
+        (
+            [
+                (
+                    "user",
+                    "Imagine that the trellis server stood in Frankfurt, how much?",
+                ),
+                ("assistant", "The trellis server would cost 40 euros less there."),
+            ],
+            None,
+            "40 euros",
+        ),
+        (
+            [
+                ("user", "Production of delta is down right now."),
+                ("assistant", "Looking."),
+            ],
+            None,
+            "down",
+        ),
+        (
+            [
+                ("user", "Fix the date of the delta report."),
+                ("assistant", "Fixed the date of the delta report."),
+                ("user", "Thanks a lot for that report, have a nice evening!"),
+            ],
+            "Asked: Fix the date of the delta report. "
+            "Reported: Fixed the date of the delta report.",
+            "evening",
+        ),
+    ],
+)
+def test_the_last_sessions_tell_no_joke_thought_courtesy_or_state_of_the_moment(
+    tmp_path: Path, said: list[tuple[str, str]], told: str | None, left_out: str
+) -> None:
+    settings = Settings(store=tmp_path / "store", keywords={"top": 0})
+    run_night([session(tmp_path, "one", 2, said, "/gate")], settings)
+    block = Memory.open(settings.store).briefing(600, workspace="/gate")
+    lines = [
+        line.text
+        for part in block.parts
+        if part.name == "sessions"
+        for line in part.lines
+    ]
+    assert lines == ([told] if told else [])
+    assert left_out not in block.text
 
 
 def test_what_one_message_says_is_one_line_in_its_own_words() -> None:

@@ -2,7 +2,10 @@
 
 import pytest
 
-from slowwave.context.projects.standing import _bear_out_later, _may_say_you
+from slowwave.context.projects.standing import (
+    _bear_out_later,
+    is_certainly_typed,
+)
 from tests.claim_rows import claim_row, message
 
 RULE = "You must ask me before you change a migration."
@@ -57,6 +60,6 @@ def test_what_is_no_witness_leaves_the_later_claim_as_sure_as_it_was(earlier):
         (RULE, {"observer": "qwen"}, False),
     ],
 )
-def test_only_what_a_person_certainly_typed_may_say_you(text, more, told):
+def test_only_what_a_person_certainly_typedis_certainly_typed(text, more, told):
     claim = claim_row(1, RULE, **{"trust": "typed", **more})
-    assert _may_say_you(claim, message(1, text)) is told
+    assert is_certainly_typed(claim, message(1, text)) is told

@@ -383,3 +383,40 @@ def test_what_is_open_stands_in_context_of_its_project(settings: Settings) -> No
     assert "Intended: On" in memory.context(asked, 800, workspace=HERE).text
     assert "Intended" not in memory.context(asked, 800).text
     assert "Intended" not in memory.context("who paints?", 800, workspace=HERE).text
+
+
+def test_a_courtesy_that_names_a_day_is_no_intention(
+    tmp_path: Path,
+) -> None:
+    at = datetime.now(UTC) - timedelta(days=5)
+    day = datetime.now().astimezone().date()
+    talks = [
+        [
+            ("assistant", f"Shall I rotate the harbor key on {day:%d %B %Y}?"),
+            ("user", "yes"),
+            ("assistant", "I will rotate it."),
+            ("user", "À demain alors, bonne soirée"),
+        ],
+        [
+            ("user", "Which browser do you open?"),
+            ("assistant", "The one of the berths."),
+        ],
+    ]
+    rows = [
+        {
+            "session_id": f"s{number}",
+            "message_id": f"{number}-{minute}",
+            "role": role,
+            "content": text,
+            "ts": (at + timedelta(days=number, minutes=minute)).isoformat(),
+            "workspace": HERE,
+        }
+        for number, said in enumerate(talks)
+        for minute, (role, text) in enumerate(said)
+    ]
+    path = tmp_path / "talk.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    settings = Settings(store=tmp_path / "store", keywords={"top": 0})
+    run_night([path], settings)
+    open_ones = Memory.open(settings.store).intentions(HERE)
+    assert [one.due for one in open_ones] == [day.isoformat()]

@@ -110,3 +110,15 @@ def test_a_short_answer_is_one_and_a_courtesy_does_not_hide_the_report() -> None
     assert str(tell_session(weigh_sentences(enjoy), 90, enjoy)).endswith(
         "Reported: 41,208 photos are imported, and 17 photos are empty files."
     )
+
+
+def test_a_proposal_is_open_until_the_agent_did_what_the_person_accepted() -> None:
+    accepted = speak(
+        ("human", "Render the page of the berths."),
+        ("model", "The page of the berths is rendered. Shall I open the browser?"),
+        ("human", "yes"),  # no sentence
+    )
+    told = tell_session(weigh_sentences(accepted), 90, accepted)
+    assert str(told).endswith("Open: Shall I open the browser?")
+    done = [*accepted, *speak(("model", "Opened."))]
+    assert "Open:" not in str(tell_session(weigh_sentences(done), 90, done))

@@ -21,6 +21,7 @@ from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.projects.standing import (
     EARLIEST,
     SETTLED,
+    SURE_BORNE_OUT,
     UNHEADED,
     StandingClaim,
     addresses_nobody,
@@ -59,13 +60,25 @@ from slowwave.text.cells import shorten_text
 from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.pyramid import MASTER
 from slowwave.text.sentences import split_sentences
-from slowwave.text.summarise import UNANSWERED, split_open_part
+from slowwave.text.summarise import (
+    ASKED,
+    REPORTED,
+    SAID,
+    UNANSWERED,
+    end_sentence,
+    split_open_part,
+    split_told_parts,
+)
 from slowwave.text.times.days import localise
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 MOST_LINES = 200
 """Most lines of each kind that are considered."""
 SESSIONS = 2
+MOST_SESSIONS = 20
+"""Most of the last sessions that may have a line: one that says nothing new leaves it to an earlier one."""
+ABOUT = "About:"
+"""Label of the topic of a session of which nothing else is told."""
 OPEN_ENDS = 3
 """Most sessions, and most things that are open, in a briefing."""
 PARTS: tuple[Name, ...] = ("briefing", "open", "sessions", "topics")
@@ -206,8 +219,8 @@ def _drop_sentences(text: str, told: str) -> str:
     if len(new) == len(spans) and spans:
         return text if fold_text(text).rstrip(".!?…") not in told else ""
     # with the marks behind a sentence, as "…" where it was cut
-    ends = dict(pairwise([*(span.start for span in spans), len(text)]))
-    return " ".join(text[span.start : ends[span.start]].strip() for span in new)
+    whole = dict(zip(spans, _list_sentences(text), strict=True))
+    return " ".join(whole[span] for span in new)
 
 
 def collect_facts(
@@ -382,16 +395,20 @@ def _find_topics_of(view: View, places: Collection[str]) -> set[str]:
 def collect_session_lines(
     view: View, places: Collection[str] = (), own: Collection[str] = ()
 ) -> tuple[list[Line], list[Line]]:
-    """Return a line for each session, and what is open at the end of the latest ones; the latest first."""
+    """Return a line for each of the last sessions, and what is open at their end; the latest first."""
     sessions = list[Line]()
     open_ends = list[Line]()
-    rows = _read_last_sessions(view, places, own)
+    rows = [
+        row
+        for row in _read_last_sessions(view, places, own)
+        if not view.native_sessions.get(row["scope_id"], PREFIX).startswith(PREFIX)
+    ]  # a note is a fact
     keys = [row["scope_id"] for row in rows]
     offsets = view.read_by_id(SESSIONS_TABLE, keys, ["utc_offset"])
+    said = _collect_said(view, places, keys[:MOST_SESSIONS])
+    topics = _name_topics(view, said)
     for row in rows:
-        session = view.native_sessions.get(row["scope_id"])
-        if session is None or session.startswith(PREFIX):  # a note is a fact
-            continue
+        session = view.native_sessions[row["scope_id"]]
         utc_offset = offsets[row["scope_id"]]["utc_offset"]
         source = LineSource(
             session,
@@ -400,13 +417,95 @@ def collect_session_lines(
             short=view.session_tags[session],
         )
         told, label, waiting = split_open_part(row["text"])
-        text = shorten_text(" ".join(told.split()), QUOTE_CHARS)
-        sessions.append(_make_line(view, row["scope_id"], text, source, own))
+        if len(sessions) < MOST_SESSIONS:
+            text = _tell_session(row, told, said.get(session, ()))
+            text = " ".join((text or topics.get(session, "")).split())
+            text = shorten_text(text, QUOTE_CHARS)
+            sessions.append(_make_line(view, row["scope_id"], text, source, own))
         if waiting and len(open_ends) < OPEN_ENDS:
             by: Speaker = "person" if label == UNANSWERED else "model"
             asked = replace(source, by=by)
             open_ends.append(_make_line(view, row["scope_id"], waiting, asked, own))
-    return sessions, open_ends
+    return [line for line in sessions if line.text], open_ends
+
+
+def _collect_said(
+    view: View, places: Sequence[str], sessions: Sequence[str]
+) -> dict[str, list[StandingClaim]]:
+    """Return the standing claims of some sessions, however sure, by the session's id in its transcript."""
+    of_sessions = pc.field("session_id").isin(pa.array(sessions, pa.string()))
+    ids = view.read(CLAIMS, ["claim_id"], of_sessions)["claim_id"].to_pylist()
+    claims = (
+        collect_standing_claims(view, places, min_confidence=0.0, among=ids)
+        if ids
+        else []
+    )
+    said: dict[str, list[StandingClaim]] = {}
+    for claim in claims:
+        if claim.by_person and claim.source.session:
+            said.setdefault(claim.source.session, []).append(claim)
+    return said
+
+
+def _name_topics(
+    view: View, said: Mapping[str, Sequence[StandingClaim]]
+) -> dict[str, str]:
+    """Return the name of the topic of most claims of each session, of those whose topic has a name."""
+    most = {
+        session: Counter(one.topic for one in claims if one.topic).most_common(1)
+        for session, claims in said.items()
+    }
+    ids = {str(topic) for found in most.values() for topic, _ in found}
+    rows = view.read_by_id(TOPICS, sorted(ids), ["name"])
+    names = {key: str(row["name"]) for key, row in rows.items()}
+    return {
+        session: f"{ABOUT} {names[topic]}"
+        for session, found in most.items()
+        for topic, _ in found
+        if topic and names.get(topic)
+    }
+
+
+def _tell_session(row: SummaryRow, told: str, said: Sequence[StandingClaim]) -> str:
+    """Return what is told of a session: a model's summary, or what was asked, settled and reported.
+
+    What a person settled or stated are the claims that likelier hold beyond their session than not. What may be
+    another's words, below a quotation, is not told as asked for. Of a session without all this nothing is told.
+
+    Args:
+        row: the session's summary.
+        told: its text without what is open.
+        said: the session's standing claims, however sure.
+    """
+    parts = split_told_parts(told)
+    if parts is None or row["step_key"].startswith(MODEL_KEY):
+        return told
+    doubtful = [fold_text(one.text) for one in said if not one.may_instruct]
+    asked = " ".join(
+        sentence
+        for sentence in _list_sentences(parts.get(ASKED, ""))
+        if fold_text(sentence).rstrip(".!?…") not in doubtful
+    )
+    likely = [
+        one.text
+        for one in sorted(said, key=lambda one: one.source.seq or 0)
+        if one.may_instruct
+        and one.confidence >= SURE_BORNE_OUT
+        and fold_text(one.text) not in fold_text(asked)
+    ]
+    shown = {
+        ASKED: asked,
+        SAID: " ".join(map(end_sentence, likely)),
+        REPORTED: parts.get(REPORTED, ""),
+    }
+    return " ".join(f"{label} {text}" for label, text in shown.items() if text)
+
+
+def _list_sentences(text: str) -> list[str]:
+    """Return the sentences of a text, each with the marks behind it."""
+    spans = split_sentences(text)
+    ends = pairwise([*(span.start for span in spans), len(text)])
+    return [text[start:end].strip() for start, end in ends]
 
 
 def _read_last_sessions(
@@ -420,7 +519,7 @@ def _read_last_sessions(
         condition = condition & pc.field("workspace").isin(sorted(places))
     rows = view.read(
         SUMMARIES,
-        ["summary_id", "scope_id", "text", "first_at", "last_at", TRUST],
+        ["summary_id", "scope_id", "text", "first_at", "last_at", "step_key", TRUST],
         condition,
     ).to_pylist()
     rows = [row for row in rows if is_own(row[TRUST])]

@@ -1,6 +1,7 @@
 """What persons mean to do later, each with what it waits for: a day, a file, a version, somebody's name, or a topic.
 
-An intention is a claim that a person said, and that is a plan by its kind or names a coming day. It holds until a later
+An intention is a claim that a person said, and that is a plan by its kind, or likely holds and names a coming day: a
+courtesy or an order of the moment may name one too. An intention holds until a later
 claim changes it or a person leaves it out (`slowwave exclude ID --why done`). No words are looked for but dates,
 versions and names: whether a sentence is a plan, the night's reader of kinds says, and which of its words tell a topic,
 how rare they are in people's talk and in the project.
@@ -68,6 +69,8 @@ ENOUGH = 6.5
 SURE = 0.4
 """Probability of being a plan from which words may tell its moment, a weekday or a part of a month: a plan of less
 counts only where it names a date, a version or a file."""
+HOLDS = 0.5
+"""Confidence from which what is no plan waits for the day that it names."""
 ANSWERED = 10.0
 """Rarity of the words together that a later statement shares with a plan, at least, to say what came of it."""
 OFTEN = 0.1
@@ -375,7 +378,7 @@ def _read_intentions(
     waiting = [
         claim
         for claim in claims
-        if (claim.category == PLAN or _is_dated(claim))
+        if (claim.category == PLAN or (claim.confidence >= HOLDS and _is_dated(claim)))
         and not any(
             _answers(later, stems, claim, is_sure=claim.id in sure)
             for later, stems in said

@@ -60,7 +60,8 @@ UNHEADED = ("context", "")
 BORNE_OUT = 2
 """Number of sessions that count as much as a person's word."""
 PARTIES = frozenset(TALKING)
-"""Names of the roles in a conversation: who writes of "the assistant" talks to a model, and not to an own agent."""
+"""Names of the roles in a conversation: who writes of "the assistant" may talk to a model, and not to an own agent. A
+person may certainly speak of "the cron user"."""
 READER = frozenset(("you", "your", "yours", "yourself"))
 """Words for the reader."""
 CHAINS = ("|", "&", "$(", "<(")
@@ -448,7 +449,7 @@ def _make_claim(
     standing = f"{sessions} sessions" if sessions >= BORNE_OUT else noted
     kind: Speaker = "person" if first.typed else "model"
     is_plain = addresses_nobody(text) or (
-        names_no_role(text) and _may_say_you(said, message)
+        is_open_text(text) and is_certainly_typed(said, message)
     )
     source = LineSource(
         session=session,
@@ -487,8 +488,8 @@ def word_claim(row: ClaimRow) -> str:
     return quote if has_both and len(quote) <= LONGEST else summary
 
 
-def _may_say_you(said: ClaimRow, message: MessageRow) -> bool:
-    """Return True if a person certainly typed a claim's words, so that they may address the reader.
+def is_certainly_typed(said: ClaimRow, message: MessageRow) -> bool:
+    """Return True if a person certainly typed a claim's words, so that they may address the reader or name a role.
 
     What stands below a quoted or pasted part of the message may be the rest of it, and a model's words for what was
     typed may be anybody's.
@@ -515,17 +516,13 @@ def _count_sessions(
 
 def addresses_nobody(text: str) -> bool:
     """Return True if a text neither mentions roles or the reader, nor chains commands or hides characters."""
-    return READER.isdisjoint(_list_words(text)) and names_no_role(text)
+    return (READER | PARTIES).isdisjoint(_list_words(text)) and is_open_text(text)
 
 
-def names_no_role(text: str) -> bool:
-    """Return True if a text neither mentions roles, nor chains commands or hides characters."""
+def is_open_text(text: str) -> bool:
+    """Return True if a text neither chains commands nor hides characters."""
     line = " ".join(text.split())
-    return (
-        PARTIES.isdisjoint(_list_words(text))
-        and not any(mark in text for mark in CHAINS)
-        and escape_line(line) == line
-    )
+    return not any(mark in text for mark in CHAINS) and escape_line(line) == line
 
 
 def _list_words(text: str) -> set[str]:
