@@ -67,13 +67,27 @@ def name_topics(claims: pl.DataFrame, limit: int = 3) -> dict[str, tuple[str, st
         topic: ", ".join(_select_distinct(terms, stems, limit))
         for topic, terms, stems in best.iter_rows()
     }
+    purposes = _describe_purposes(claims, names)
+    return {
+        topic: (names.get(topic, ""), purpose) for topic, purpose in purposes.items()
+    }
+
+
+def _describe_purposes(
+    claims: pl.DataFrame,
+    names: Mapping[str, str],
+) -> dict[str, str]:
+    """Return topic -> what kind of claim belongs there, by its name or else its commonest words.
+
+    If another topic has the same, more words are named, and then the start of a claim.
+    """
     categories = _find_categories(claims)
     workspaces = _find_workspaces(claims)
     unnamed = claims.filter(~pl.col("topic_id").is_in([*filter(names.get, names)]))
     words = _find_common_words(unnamed)
     first = claims.unique("topic_id", keep="first", maintain_order=True)
-    described = dict[str, tuple[str, str]]()
-    purposes = set[str]()
+    purposes: dict[str, str] = {}
+    taken: set[str] = set()
     for topic, summary in first.select("topic_id", "summary").iter_rows():
         name = names.get(topic, "")
         own = words.get(topic, [])
@@ -83,10 +97,10 @@ def name_topics(claims: pl.DataFrame, limit: int = 3) -> dict[str, tuple[str, st
             for about in abouts
         ]
         tried.append(f"{tried[-1]}: {shorten(summary, SAMPLE_CHARS)}")
-        purpose = next((one for one in tried if one not in purposes), tried[-1])
-        purposes.add(purpose)
-        described[topic] = (name, purpose)
-    return described
+        purpose = next((one for one in tried if one not in taken), tried[-1])
+        taken.add(purpose)
+        purposes[topic] = purpose
+    return purposes
 
 
 def _find_common_words(claims: pl.DataFrame) -> dict[str, list[str]]:

@@ -403,19 +403,12 @@ def collect_session_lines(
         for row in _read_last_sessions(view, places, own)
         if not view.native_sessions.get(row["scope_id"], PREFIX).startswith(PREFIX)
     ]  # a note is a fact
-    keys = [row["scope_id"] for row in rows]
-    offsets = view.read_by_id(SESSIONS_TABLE, keys, ["utc_offset"])
-    said = _collect_said(view, places, keys[:MOST_SESSIONS])
+    sources = _cite_sessions(view, rows)
+    said = _collect_said(view, places, list(sources)[:MOST_SESSIONS])
     topics = _name_topics(view, said)
     for row in rows:
-        session = view.native_sessions[row["scope_id"]]
-        utc_offset = offsets[row["scope_id"]]["utc_offset"]
-        source = LineSource(
-            session,
-            at=localise(row["last_at"], utc_offset),
-            began=localise(row["first_at"], utc_offset),
-            short=view.session_tags[session],
-        )
+        source = sources[row["scope_id"]]
+        session = source.session or ""
         told, label, waiting = split_open_part(row["text"])
         if len(sessions) < MOST_SESSIONS:
             text = _tell_session(row, told, said.get(session, ()))
@@ -429,8 +422,25 @@ def collect_session_lines(
     return [line for line in sessions if line.text], open_ends
 
 
+def _cite_sessions(view: View, rows: Sequence[SummaryRow]) -> dict[str, LineSource]:
+    """Return by id the session that each summary is of, with when it began and ended where it was held."""
+    keys = [row["scope_id"] for row in rows]
+    offsets = view.read_by_id(SESSIONS_TABLE, keys, ["utc_offset"])
+    cited: dict[str, LineSource] = {}
+    for key, row in zip(keys, rows, strict=True):
+        session = view.native_sessions[key]
+        utc_offset = offsets[key]["utc_offset"]
+        cited[key] = LineSource(
+            session,
+            at=localise(row["last_at"], utc_offset),
+            began=localise(row["first_at"], utc_offset),
+            short=view.session_tags[session],
+        )
+    return cited
+
+
 def _collect_said(
-    view: View, places: Sequence[str], sessions: Sequence[str]
+    view: View, places: Collection[str], sessions: Sequence[str]
 ) -> dict[str, list[StandingClaim]]:
     """Return the standing claims of some sessions, however sure, by the session's id in its transcript."""
     of_sessions = pc.field("session_id").isin(pa.array(sessions, pa.string()))
