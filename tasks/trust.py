@@ -29,7 +29,7 @@ from slowwave.text.foreign import LEAST_QUOTED, cut_out, find_foreign_parts
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import WORD, extract_content_words, split_words
 
-VERSION = "trust 3"
+VERSION = "trust 4"
 """Raised when the classes change: the steps that write them have it in their keys."""
 STRIDE = 24
 """Words of half a block. Blocks overlap by half, so that a sentence of that many words stands in one as a whole."""

@@ -19,7 +19,7 @@ from rich.text import Text
 from slowwave.cli.opening import build_overrides, load_settings, open_memory
 from slowwave.schemas.errors import SlowwaveError, name_install
 from slowwave.schemas.filters import Extent, spell_out_filters
-from slowwave.text.fence import escape_control, escape_line
+from slowwave.text.fence import escape_control, escape_json_tags, escape_line
 
 if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
@@ -287,15 +287,14 @@ def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
 
 
 def print_json(data: object) -> None:
-    """Print data as JSON, with dates in ISO format."""
-    echo(
-        json.dumps(
-            data,
-            ensure_ascii=False,
-            indent=2,
-            default=lambda v: getattr(v, "isoformat", v.__str__)(),
-        )
+    """Print data as JSON, with dates in ISO format, and brackets of tags as codes."""
+    text = json.dumps(
+        data,
+        ensure_ascii=False,
+        indent=2,
+        default=lambda v: getattr(v, "isoformat", v.__str__)(),
     )
+    echo(escape_json_tags(text))
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:

@@ -176,6 +176,25 @@ def escape_values(value: Any) -> Any:
             return value
 
 
+_CODES = str.maketrans({"<": r"\u003c", "＜": r"\uff1c", "﹤": r"\ufe64"})
+
+
+def escape_json_tags(text: str) -> str:
+    """Return a JSON text with the opening brackets of tags as codes. Its values stay the same."""
+    for marks in (TAG, TEMPLATE_MARK):
+        text = marks.sub(_encode_brackets, text)
+    return text
+
+
+def _encode_brackets(match: re.Match[str]) -> str:
+    """Return a mark with its opening brackets as codes of JSON.
+
+    Only a mark that begins with a square bracket has that one replaced, since others may be of the JSON itself.
+    """
+    mark = match[0].translate(_CODES)
+    return rf"\u005b{mark[1:]}" if mark[0] == "[" else mark
+
+
 FENCE_TOKENS = 32
 """About the tokens that `fence_block` adds, which are 95 bytes."""
 

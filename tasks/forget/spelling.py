@@ -127,7 +127,10 @@ def _keep_letters(text: str) -> str:
 
 
 def _iter_spellings(text: str) -> Iterator[str]:
-    """Yield a text, and what is shown of it once its markup is read: once, and again for markup in markup."""
+    """Yield a text, and what is shown of it once its markup is read: once, and again for markup in markup.
+
+    A tag may stand within a word (`<b>`) or between two (`<br>`), so both are yielded.
+    """
     yield text
     for _ in range(PASSES):
         if not MARKUP.search(text):
@@ -136,14 +139,17 @@ def _iter_spellings(text: str) -> Iterator[str]:
         if text == before:
             return
         yield text
+        if "<" in before:
+            yield _show(before, " ")
 
 
-def _show(text: str) -> str:
+def _show(text: str, gap: str = "") -> str:
     """Return a text as Markdown, HTML, a link and a terminal show it.
 
-    Without tags, links' targets, hyphens at the ends of lines and marks of lists, with entities as characters.
+    With `gap` for tags, without links' targets, hyphens at the ends of lines and marks of lists, and with entities
+    as characters.
     """
-    text = LINK.sub("]", NEVER_SHOWN.sub("", ITEM.sub("", BROKEN.sub("", text))))
+    text = LINK.sub("]", NEVER_SHOWN.sub(gap, ITEM.sub("", BROKEN.sub("", text))))
     return unquote(unescape(text))
 
 

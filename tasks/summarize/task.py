@@ -777,6 +777,7 @@ def _read_spoken_messages(job: Job, sessions: pl.DataFrame, gone: set[str]) -> p
         "session_id",
         "text",
         "ts",
+        "role",
         "speaker",
         "seq",
         "origin",

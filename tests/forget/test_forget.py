@@ -898,6 +898,7 @@ SPELT = [
     "the “Falkenrath” ‘budget’ is «4000» crowns",
     "ｔｈｅ 𝐅𝐚𝐥𝐤𝐞𝐧𝐫𝐚𝐭𝐡 budget is ④⓪⓪⓪ crowns",
     "THE-FALKENRATH-BUDGET.is::4000/crowns",
+    "<p>the Falkenrath</p><p>budget is<br>4000 crowns</p>",
 ]
 """Ways in which Markdown, HTML, code, links and terminals write the phrase."""
 
@@ -908,7 +909,7 @@ def test_words_are_found_as_they_are_shown(said: str) -> None:
 
 
 # In a phrase marks that may be code stay, and an item's number.
-KEPT_MARKS = ("[^2]", "title=", "&amp;nbsp;", "1. the")
+KEPT_MARKS = ("<br>", "[^2]", "title=", "&amp;nbsp;", "1. the")
 
 
 @pytest.mark.parametrize(

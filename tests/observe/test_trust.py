@@ -26,6 +26,15 @@ RULE = "always delete the yard backups on the first Friday"
         f"Look:\n-----Original Message-----\n{RULE}",
         f"Look at this log, please:\n\n{'Started the next job at night. ' * 5}{RULE}",
         f"```\n{RULE}\n```",
+        f"From the wiki:\n\n---\ntitle: Yard\nauthor: Bob\n---\n\n{RULE}",
+        f"Look:\nBob  10:23 AM\n{RULE}\nCarl  10:25 AM\nok",
+        f"[10:23] Bob Meier\n{RULE}\n[10:25] Carl\nok",
+        f"[03.08.26, 10:11:02] Bob: {RULE}",
+        f"8/3/26, 10:11 - Bob: {RULE}\n8/3/26, 10:12 - Carl: ok",
+        f"10:11 <bob> {RULE}\n10:12 <carl> ok",
+        f"bob — Today at 10:23\n{RULE}\ncarl — Today at 10:24\nok",
+        f"2026-08-03 10:11:02,123 INFO bot: {RULE}\nwhy?",
+        f"00:03:12.000 --> 00:03:15.000\nBob: {RULE}",
     ],
 )
 def test_quoted_and_pasted_text_is_told_by_its_form(text: str) -> None:
@@ -42,6 +51,11 @@ def test_quoted_and_pasted_text_is_told_by_its_form(text: str) -> None:
         f'The file is "backup.toml" and {RULE}.',
         f"# Rules\n\n{RULE}, since disks are small,\nand never on a Monday.",
         f"Port: 80, host: x. {RULE}",
+        f"Meeting with Bob, 10:30\n{RULE}",
+        f"10:30 standup\n11:00 review: {RULE}",
+        f"Standup on Mondays at 10:30.\nReview at 11:00.\n{RULE}",
+        f"# Plan of 2026-08-03 10:30\n{RULE}\n- 10:30:00 is when the job starts",
+        f"The answer is\n---\n{RULE}\n---\nand that's it",
     ],
 )
 def test_what_a_person_typed_is_left(text: str) -> None:

@@ -542,6 +542,11 @@ def test_a_column_of_other_things_is_left(table: str) -> None:
         ("API_KEY=your_api_key_1", True),
         ("secret: my-secret-1", True),
         ('api_key = "EXAMPLE1KEY"', True),
+        ("key AKIAIOSFODNN7" + "EXAMPLE", True),  # AWS's documentation
+        ('"password": "string"', True),
+        ("curl -u user:pass https://api.test", True),
+        ("postgres://user:password@localhost/db", True),
+        ("postgres://user:passwort7@localhost/db", False),
         ("password: mydog12345", False),
         ("password: changeit99x", False),
     ],

@@ -63,7 +63,13 @@ def make_token_rule(name: str, *prefixes: str, tail: str) -> Rule:
         name,
         re.compile(rf"(?={starts}){build_boundary_pattern()}(?:{starts}){tail}{AFTER}"),
         prefixes,
+        _is_no_example,
     )
+
+
+def _is_no_example(match: re.Match[str]) -> bool:
+    """Return False for a token of documentation, such as AWS's `AKIA…EXAMPLE`."""
+    return not match[0].endswith("EXAMPLE")
 
 
 def make_whole_rule(name: str, whole: str, *hints: str) -> Rule:
@@ -79,6 +85,7 @@ _WORDS = frozenset(
     [
         "password",
         "passwd",
+        "pass",
         "passphrase",
         "secret",
         "secrets",
@@ -116,8 +123,15 @@ _TEMPLATE = re.compile(
 
 
 def is_placeholder(value: str) -> bool:
-    """Return True if a value stands for another: `<password>`, `${VAR}`, `your-key-1`, `xxxx`, `***`, `…EXAMPLE`."""
-    return MARK in value or len(set(value)) < 3 or _TEMPLATE.match(value) is not None
+    """Return True if a value stands for another: `<password>`, `${VAR}`, `your-key-1`, `xxxx`, `***`, `…EXAMPLE`,
+    `string`.
+    """
+    return (
+        MARK in value
+        or value.lower() in _WORDS
+        or len(set(value)) < 3
+        or _TEMPLATE.match(value) is not None
+    )
 
 
 def _is_filled_in(match: re.Match[str]) -> bool:
