@@ -182,7 +182,7 @@ def _note_opening(job: Job, folder: Path, died: Holder | None) -> list[str]:
     """Return notes if the store is new, and if the run before was killed. Write the row of a killed run."""
     notes = []
     if not has_table(folder, RELEASES.name):
-        notes.append(f"there was no store at {name_place(folder)}: it is made")
+        notes.append(f"no store was at {name_place(folder)} yet: one was made")
     if died:
         notes.append(_record_killed_run(job.store, died))
     return notes
