@@ -315,7 +315,7 @@ def test_names_are_of_what_the_claims_say_and_the_others_do_not() -> None:
     assert found == {
         "a": ("heron", "Events and facts about heron"),
         "b": ("bakery", "Facts in bread about bakery"),
-        "c": ("", "Facts"),
+        "c": ("", "Facts about somebody, saw, pond"),
     }
 
 
