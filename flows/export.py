@@ -104,7 +104,7 @@ def export_tables(
         return kept | {"to": str(to), "written": False}
     check_encrypted(settings, settings.store if phrase else to)
     # Noted before it begins, so that a forgetting finds what a kill leaves.
-    _note_new(snapshot, to, form)
+    _note_new(snapshot, to, form, is_whole=False)
     # The tables, then the manifest, by which an export is whole.
     with _fill_new_folder(to) as part:
         facts = (
@@ -421,21 +421,37 @@ def export_learnings(
         head = {LEARNINGS: SCHEMA, "release": name, "claims": learnings}
         options = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
         content = orjson.dumps(head, option=options)
-    _note_new(snapshot, to, form)  # so that a forgetting finds it if this is killed
+    # so that a forgetting finds it if this is killed
+    _note_new(snapshot, to, form, is_whole=False)
     replace_file(to, content, 0o666)
-    _note_new(snapshot, to, form)  # the time by which it is this very file
+    # the time by which it is this very file
+    _note_new(snapshot, to, form, is_whole=True)
     return len(learnings)
 
 
-def _note_new(snapshot: Snapshot, to: Path, form: str) -> None:
+def _note_new(
+    snapshot: Snapshot,
+    to: Path,
+    form: str,
+    *,
+    is_whole: bool,
+) -> None:
     """Note an export that is written now."""
-    _note_export(snapshot, to, form, datetime.now(UTC).isoformat(timespec="seconds"))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    _note_export(snapshot, to, form, now, is_whole=is_whole)
 
 
-def _note_export(snapshot: Snapshot, to: Path, form: str, at: str) -> None:
+def _note_export(
+    snapshot: Snapshot,
+    to: Path,
+    form: str,
+    at: str,
+    *,
+    is_whole: bool = True,
+) -> None:
     """Note an export in the space, so that a forgetting finds it."""
     export = Export(at, str(to.resolve()), form, snapshot.release.name)
-    note_export(snapshot.dir, export)
+    note_export(snapshot.dir, export, is_whole=is_whole)
 
 
 def _collect_learnings(

@@ -298,11 +298,17 @@ def load_recalled_spans(space_dir: Path) -> dict[str, datetime]:
     return first
 
 
-def note_export(space_dir: Path, export: Export) -> None:
-    """Record an export; if the folder can't be written, log a warning."""
+def note_export(
+    space_dir: Path,
+    export: Export,
+    *,
+    is_whole: bool = True,
+) -> None:
+    """Record an export; if the folder can't be written, log a warning, unless the export is yet to be made."""
     try:
         append(space_dir, export)
     except StoreUnwritable as trouble:
-        LOG.warning(
-            "%s: no forgetting will know of the export %s", trouble, export.path
-        )
+        if is_whole:
+            LOG.warning(
+                "%s: no forgetting will know of the export %s", trouble, export.path
+            )
