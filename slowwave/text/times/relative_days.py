@@ -10,6 +10,7 @@ from calendar import monthrange
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 
 from slowwave.text.times.dates import (
     AGO,
@@ -65,9 +66,15 @@ def add_days(text: str, said_at: datetime | None) -> str:
     """
     if said_at is None:
         return text
+    return _add_days(text, convert_to_local(said_at).date())
+
+
+@lru_cache(maxsize=1024)
+def _add_days(text: str, said_on: date) -> str:
+    """Return a text with dates added; kept, since a block compares each line with all others."""
     pieces: list[str] = []
     at = 0
-    for named in find_relative_days(text, convert_to_local(said_at).date()):
+    for named in find_relative_days(text, said_on):
         if named.note:
             pieces.append(f"{text[at : named.end]} ({named.note})")
             at = named.end
