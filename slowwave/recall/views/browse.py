@@ -338,16 +338,19 @@ def _find_surest_claims(view: View, topics: Collection[str]) -> dict[str, str]:
         sorted(topics)
     )
     columns = ["claim_id", "topic_id", "observed_at", "summary"]
-    rows = view.read(CLAIMS, columns, where).to_pylist()
-    sure = view.look_up_confidences([row["claim_id"] for row in rows])
-    rows.sort(
-        key=lambda row: (
-            sure[row["claim_id"]],
-            str(row["observed_at"]),
-            row["claim_id"],
-        )
+    claims = view.read(CLAIMS, columns, where)
+    ids = claims["claim_id"].to_pylist()
+    sure = view.look_up_confidences(ids)
+    ranked = claims.append_column(
+        "sure", pa.array([sure[key] for key in ids], pa.float64())
     )
-    return {row["topic_id"]: " ".join(row["summary"].split()) for row in rows}
+    order = ("sure", "observed_at", "claim_id")
+    ranked = ranked.sort_by([(name, "ascending") for name in order])
+    # of a topic the last
+    said = dict(
+        zip(*ranked.select(["topic_id", "summary"]).to_pydict().values(), strict=True)
+    )
+    return {topic: " ".join(summary.split()) for topic, summary in said.items()}
 
 
 def _count_weekly(view: View, weeks: int) -> defaultdict[str, list[int]]:
