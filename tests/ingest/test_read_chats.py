@@ -318,6 +318,25 @@ def test_a_checkpoint_that_another_session_resumes_is_stored_once(
     assert list_prompts(second) == ["We keep the tides.", gone, "We keep the tides."]
 
 
+def test_two_sessions_that_resume_one_that_is_gone_keep_its_words(
+    tmp_path: Path,
+) -> None:
+    resumed = [
+        write_gemini_session(
+            tmp_path / f"session-{name}.jsonl",
+            ("11.000", "user", [GEMINI_CONTEXT]),
+            ("12.000", "user", [GEMINI_CONTEXT, "We keep the tides."]),
+            ("13.000", "user", [own]),
+        )
+        for name, own in (("b", "We drop the buoys."), ("c", "We paint the pier."))
+    ]
+    # neither has the original, and each looks for it in the other
+    assert [list_prompts(path) for path in resumed] == [
+        ["We keep the tides.", "We drop the buoys."],
+        ["We keep the tides.", "We paint the pier."],
+    ]
+
+
 def test_a_first_prompt_with_the_context_in_it_is_no_copy(tmp_path: Path) -> None:
     opening = ("02.000", "user", [GEMINI_CONTEXT, "Hello."])
     write_gemini_session(tmp_path / "session-a.jsonl", opening)

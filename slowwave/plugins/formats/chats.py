@@ -17,7 +17,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, count
 from pathlib import Path
 
@@ -657,34 +657,39 @@ class _Restored:
         self._limits = limits
         self._began: datetime | None = None
         self._said: set[tuple[str, str]] = set()
-        self._elsewhere: set[tuple[str, str]] | None = None
 
     def is_copy(self, message: Message) -> bool:
         """Return True if a message is a copy; remember it if it is not restored."""
         key = message.role, message.text
+        return self._is_restored(message) and (
+            key in self._said or key in self._elsewhere
+        )
+
+    def _is_restored(self, message: Message) -> bool:
+        """Return True if a message is restored; remember it if it is not."""
         texts = [block.text or "" for block in message.blocks if block.type == "text"]
         opens = len(texts) > 1 and texts[0].lstrip().startswith(CONTEXT)
         if opens and self._said:
             self._began = message.ts
-        if self._began is None or message.ts != self._began:
-            self._began = None
-            self._said.add(key)
-            return False
-        if key in self._said:
+        if self._began is not None and message.ts == self._began:
             return True
-        self._elsewhere = self._elsewhere or set(self._read_siblings())
-        return key in self._elsewhere
+        self._began = None
+        self._said.add((message.role, message.text))
+        return False
 
-    def _read_siblings(self) -> Iterator[tuple[str, str]]:
-        """Yield role and words of the messages of the project's other sessions that are not restored."""
+    @cached_property
+    def _elsewhere(self) -> set[tuple[str, str]]:
+        """Role and words of the messages of the project's other sessions that are not restored there."""
+        found: set[tuple[str, str]] = set()
         for path in sorted(self._path.parent.glob("session-*.jsonl")):
             if path == self._path:
                 continue
             other = _Restored(path, self._limits)
             for record in _parse_cli_lines(path, self._limits):
                 if isinstance(record, Message):
-                    other.is_copy(record)
-            yield from other._said
+                    other._is_restored(record)
+            found |= other._said
+        return found
 
 
 def _read_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
