@@ -201,7 +201,7 @@ def _set_alias(
     from slowwave.memory import settle_project
     from slowwave.text.workspaces import match_workspaces, write_alias
 
-    if words[0] != "alias" or len(words) != len(("alias", "OLD", "NEW")):
+    if words[:-2] != ["alias"]:
         raise UsageError(
             f"config can't {shlex.join(words)}: write `slowwave config alias OLD NEW`, or `slowwave config` to list all"
         )

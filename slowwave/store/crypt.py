@@ -17,11 +17,11 @@ COMMAND = "SLOWWAVE_BACKUP_KEY_COMMAND"
 """Variables with the passphrase, or with a command that prints it (`secret-tool lookup app slowwave`)."""
 PUBLIC = "age1"
 SECRET = "AGE-SECRET-KEY-1"
+"""Prefixes of age's own keys. A key encrypts a stream of any size; a passphrase needs all of it in memory."""
 TOO_SLOW = "Excessive work parameter"
 """What age says if a passphrase would take this machine too long."""
 TRIES = 5
-"""Most times that this is asked of a passphrase."""
-"""Prefixes of age's own keys. A key encrypts a stream of any size; a passphrase needs all of it in memory."""
+"""Most times that a passphrase is tried while age says so."""
 FILE_SYSTEMS = (
     "fuse.gocryptfs",
     "fuse.cryfs",

@@ -14,7 +14,7 @@ from slowwave.text.words import find_text_language, split_words
 LEAST_TEXTS = 40
 """Least texts of a language whose words are counted. In fewer texts a common word may be what they are about."""
 MOST_SHARE = 0.1
-"""Share of a language's texts above which a word carries nothing (`docs/decisions/038-other-languages.md`)."""
+"""Share of a language's texts above which a word carries nothing (`docs/decisions/045-words-counted.md`)."""
 COUNTED_CHARS = 2_000
 """Characters at the start of a text whose words are counted."""
 

@@ -142,12 +142,12 @@ def find_reaffirmations(
     successors = {row: claims.find_successor(row) for row in claims.retired}
     return [
         ChangeDecision(
-            by,
-            row,
-            REAFFIRMED,
-            claims.last[row],
-            1.0,
-            AGAIN,
+            earlier=by,
+            later=row,
+            kind=REAFFIRMED,
+            at=claims.last[row],
+            p=1.0,
+            why=AGAIN,
         )
         for row, by in successors.items()
         if claims.last[row] > claims.last[by] and frozenset((row, by)) not in undone
@@ -170,36 +170,34 @@ def find_corrections(
         if is_restored and certain:
             found.append(
                 ChangeDecision(
-                    new,
-                    old,
-                    REAFFIRMED,
-                    claims.last[old],
-                    1.0,
-                    AGAIN,
+                    earlier=new,
+                    later=old,
+                    kind=REAFFIRMED,
+                    at=claims.last[old],
+                    p=1.0,
+                    why=AGAIN,
                 )
             )
         elif certain:
-            why = "a person corrected it"
             found.append(
                 ChangeDecision(
-                    old,
-                    new,
-                    CORRECTED,
-                    claims.last[new],
-                    1.0,
-                    why,
+                    earlier=old,
+                    later=new,
+                    kind=CORRECTED,
+                    at=claims.last[new],
+                    p=1.0,
+                    why="a person corrected it",
                 )
             )
         elif not is_restored:
-            why = "an agent corrected it, unconfirmed"
             found.append(
                 ChangeDecision(
-                    old,
-                    new,
-                    PERHAPS,
-                    claims.last[new],
-                    UNCONFIRMED,
-                    why,
+                    earlier=old,
+                    later=new,
+                    kind=PERHAPS,
+                    at=claims.last[new],
+                    p=UNCONFIRMED,
+                    why="an agent corrected it, unconfirmed",
                 )
             )
     return found
@@ -261,12 +259,12 @@ def _build_decision(
         earlier, later, at, words = old, new, claims.times[new], REASONS[kind]
     why = f"{words} {_explain_change(p, verdict)}"
     return ChangeDecision(
-        earlier,
-        later,
-        kind,
-        at,
-        p,
-        why,
+        earlier=earlier,
+        later=later,
+        kind=kind,
+        at=at,
+        p=p,
+        why=why,
         key=verdict.key if verdict else None,
     )
 

@@ -8,7 +8,7 @@ subject; the claims made around it say more, since two claims about one subject 
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
@@ -350,6 +350,26 @@ def _compute_values(old: ClaimText, new: ClaimText) -> dict[str, float]:
     }
 
 
+def _number_turns(
+    table: pa.Table,
+    sessions: Iterable[str],
+) -> Iterator[tuple[int, str, int]]:
+    """Yield each row of some sessions with its session and its turn.
+
+    A turn's number is the rank of its time among the times of the session's claims.
+    """
+    rows = pl.DataFrame(table.select(["session_id", "observed_at"]))
+    numbered = (
+        rows.with_row_index("row")
+        .filter(pl.col("session_id").is_in(list(sessions)))
+        .with_columns(
+            turn=pl.col("observed_at").rank("dense").over("session_id").cast(pl.Int64)
+            - 1
+        )
+    )
+    yield from numbered.select("row", "session_id", "turn").iter_rows()
+
+
 class Surroundings:
     """The claims by session and turn, for features of the talk around a claim; computed when needed, and cached."""
 
@@ -382,23 +402,13 @@ class Surroundings:
         """Whether a model said each claim; None if that is unknown."""
         self.workspaces: list[str | None] = table["workspace"].to_pylist()
         self.times: list[datetime] = table["observed_at"].to_pylist()
-        rows = pl.DataFrame(table.select(["session_id", "observed_at"])).rename(
-            {"session_id": "session"}
-        )
-        rows = rows.with_row_index("row").filter(
-            pl.col("session").is_in(list(sessions))
-        )
-        # a turn's number: the rank of its time among the times of the session's claims
-        rows = rows.with_columns(
-            turn=pl.col("observed_at").rank("dense").over("session").cast(pl.Int64) - 1
-        )
         self.places: dict[int, tuple[str, int]] = {}
         """Row -> the session and turn in which the claim was made."""
         self.rows: dict[tuple[str, int], list[int]] = defaultdict(list)
         """Session and turn -> the rows of the claims made in it."""
         self.of_session: dict[str, list[int]] = defaultdict(list)
         """Session -> the rows of its claims."""
-        for row, session, turn in rows.select("row", "session", "turn").iter_rows():
+        for row, session, turn in _number_turns(table, sessions):
             self.places[row] = session, turn
             self.rows[session, turn].append(row)
             self.of_session[session].append(row)

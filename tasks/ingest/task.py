@@ -13,7 +13,6 @@ from fnmatch import fnmatch
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import polars as pl
@@ -68,6 +67,7 @@ from slowwave.tasks.ingest.vault import (
 )
 from slowwave.tasks.job import Job, StepReport, report_step
 from slowwave.tasks.progress import show_progress
+from slowwave.text.cells import shorten_text
 from slowwave.text.redact import redact_text
 from slowwave.text.words import count_noun
 
@@ -453,7 +453,7 @@ class UnwrittenRows:
             _count_file(self.report, got)
         changed = [text for got in self.files for text in got.changed]
         self.report.notes += [
-            f"a person's message was changed: “{shorten(text, WIDTH, placeholder=' …')}”"
+            f"a person's message was changed: “{shorten_text(' '.join(text.split()), WIDTH)}”"
             for text in changed[: max(0, SHOWN - len(self.report.notes))]
         ]
         self.rows.clear()

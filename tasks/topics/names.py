@@ -7,10 +7,10 @@ name. Its purpose lists the words that most of its claims have, and what kinds o
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from textwrap import shorten
 
 import polars as pl
 
+from slowwave.text.cells import shorten_text
 from slowwave.text.idle_words import count_idle_words
 from slowwave.text.languages import ENGLISH, is_stop_word, stem_in
 from slowwave.text.times.dates import MONTHS, WEEKDAYS
@@ -96,7 +96,9 @@ def _describe_purposes(
             _describe_purpose(about, categories.get(topic, []), workspaces.get(topic))
             for about in abouts
         ]
-        tried.append(f"{tried[-1]}: {shorten(summary, SAMPLE_CHARS)}")
+        tried.append(
+            f"{tried[-1]}: {shorten_text(' '.join(summary.split()), SAMPLE_CHARS)}"
+        )
         purpose = next((one for one in tried if one not in taken), tried[-1])
         taken.add(purpose)
         purposes[topic] = purpose

@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from textwrap import shorten
 
 import polars as pl
 import pyarrow as pa
@@ -49,6 +48,7 @@ from slowwave.tasks.topics.names import VERSION as NAMES_VERSION
 from slowwave.tasks.topics.names import name_topics
 from slowwave.tasks.vector_columns import build_vector_matrix
 from slowwave.tasks.vectors import describe_encoder
+from slowwave.text.cells import shorten_text
 
 SAID = [
     "claim_id",
@@ -375,7 +375,8 @@ def _store_splits(
         for row in parts.claims.select(NAMED_BY).to_pylist():
             leaving[row["topic_id"]].append(row["claim_id"])
             # A topic without a name is called by a claim that leaves it.
-            names[topic] = names.get(topic) or shorten(row["summary"], NAME_CHARS)
+            said = " ".join(row["summary"].split())
+            names[topic] = names.get(topic) or shorten_text(said, NAME_CHARS)
         events += [
             make_history_event("split", topic, new, names, claims, key)
             for new, claims in sorted(leaving.items())

@@ -59,11 +59,9 @@ UNHEADED = ("context", "")
 """Categories without a heading of their own."""
 BORNE_OUT = 2
 """Number of sessions that count as much as a person's word."""
-PARTIES = frozenset(TALKING)
-"""Names of the roles in a conversation: who writes of "the assistant" may talk to a model, and not to an own agent. A
-person may certainly speak of "the cron user"."""
-READER = frozenset(("you", "your", "yours", "yourself"))
-"""Words for the reader."""
+PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
+"""Names of the roles in a conversation, and words for the reader. Only who certainly typed them may use them: text from
+elsewhere that has them may be meant for a model."""
 CHAINS = ("|", "&", "$(", "<(")
 """Operators by which a shell chains commands."""
 Item = TypeVar("Item")
@@ -516,14 +514,11 @@ def _count_sessions(
 
 def addresses_nobody(text: str) -> bool:
     """Return True if a text neither mentions roles or the reader, nor chains commands or hides characters."""
-    return (READER | PARTIES).isdisjoint(_list_words(text)) and is_open_text(text)
+    words = map(singularise, re.findall(r"\w+", text.casefold()))
+    return PARTIES.isdisjoint(words) and is_open_text(text)
 
 
 def is_open_text(text: str) -> bool:
     """Return True if a text neither chains commands nor hides characters."""
     line = " ".join(text.split())
     return not any(mark in text for mark in CHAINS) and escape_line(line) == line
-
-
-def _list_words(text: str) -> set[str]:
-    return set(map(singularise, re.findall(r"\w+", text.casefold())))
