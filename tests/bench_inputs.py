@@ -124,6 +124,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
                 "told",
             )
         ],
+        "fit.kappa": [([], "all kinds")],
         "nights.scanners": [([rules(folder), "--lines", 20], "kinds")],
         "nights.trust": [(["--each", 1, *PLAIN], "unmarked")],
         "fit.prompts": [([], "writer c")],

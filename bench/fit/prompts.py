@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bench.fit.reader import SEALED
 from bench.harness import LABELLED, ROOT, Figures, Row, run
 from slowwave.engines.encoders.load import load_encoder
 from slowwave.recall.prompts import (
@@ -147,7 +148,8 @@ def read_prompts(labels: Path, label: str) -> list[Prompt]:
 
 def read_objections() -> Iterator[Prompt]:
     """Yield the first clause of each labelled reply to an agent; those that object ask."""
-    for path in sorted(LABELLED.glob("statements_*.jsonl")):
+    paths = sorted(LABELLED.glob("statements_*.jsonl"))
+    for path in (path for path in paths if SEALED not in path.name):
         for line in path.read_text(encoding="utf-8").splitlines():
             session = json.loads(line)
             for before, turn in pairwise(session["turns"]):
