@@ -125,6 +125,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             )
         ],
         "fit.kappa": [([], "all kinds")],
+        "fit.sealed": [([some(folder, "statements_koi.jsonl", slice(8))], "settled")],
         "nights.scanners": [([rules(folder), "--lines", 20], "kinds")],
         "nights.trust": [(["--each", 1, *PLAIN], "unmarked")],
         "fit.prompts": [([], "writer c")],

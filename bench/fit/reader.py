@@ -52,6 +52,7 @@ class LabelledSentence:
     """A sentence with what its writer says of it, a value for each of HEADS; None if nothing is said."""
 
     writer: str
+    language: str
     sentence: SpokenSentence
     heads: tuple[bool | None, ...]
 
@@ -92,7 +93,7 @@ def read_invented() -> list[LabelledSentence]:
     with INVENTED.open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
     return [
-        LabelledSentence("", one, (*(None for _ in KINDS), row["label"] == "keep"))
+        LabelledSentence("", "", one, (*(None for _ in KINDS), row["label"] == "keep"))
         for row in rows
         if row["speaker"] == "person"
         for one in islice(list_sentences(as_spoken([("user", row["text"])])), 1)
@@ -126,7 +127,7 @@ def _label_session(session: dict[str, Any]) -> Iterator[LabelledSentence]:
             kinds = {told["kind"] for told in within}
             holds = any(t["standing"] and t["kind"] in SETTLING for t in within)
             heads = (*(kind in kinds for kind in KINDS), holds)
-            yield LabelledSentence(session["writer"], one, heads)
+            yield LabelledSentence(session["writer"], session["language"], one, heads)
 
 
 def _overlaps(one: SpokenSentence, quote: str) -> bool:

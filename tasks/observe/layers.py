@@ -3,8 +3,9 @@
 `python -m bench.fit.layers` fits upper layers of the encoder that ships to the sentences that independent writers
 labelled (`data/labelled/statements_*.jsonl`): a head for each of `reader.HEADS`, over a sentence's tokens and the first
 token. A message is read in windows of sentences. What is read of a sentence depends on its message and on the turn
-before, to the last bit. With another encoder, or none, `reader.StatementReader` reads.
-See `docs/decisions/034-statements-in-one-pass.md`.
+before, to the last bit. `reader.StatementReader` reads the same sentence by its words, and both readings count; with
+another encoder, or none, it reads alone.
+See `docs/decisions/034-statements-in-one-pass.md` and `046-both-readings.md`.
 """
 
 import logging
@@ -22,7 +23,12 @@ from slowwave.engines.encoders.onnx import OnnxEncoder
 from slowwave.engines.encoders.upper_layers import UpperLayers
 from slowwave.schemas.errors import EncoderNotFound
 from slowwave.schemas.settings import Settings
-from slowwave.tasks.observe.reader import HEADS, Reading, load_reader
+from slowwave.tasks.observe.reader import (
+    HEADS,
+    Reading,
+    join_readings,
+    load_reader,
+)
 from slowwave.tasks.observe.units import SpokenSentence, TurnSentences
 
 if TYPE_CHECKING:
@@ -201,19 +207,20 @@ def can_open_layers() -> bool:
 def read_sentences(
     sentences: Sequence[SpokenSentence], *, in_layers: bool
 ) -> list[Reading]:
-    """Return a reading of each sentence: by the layers, or by the regression alone.
+    """Return a reading of each sentence: by the layers and the regression together, or by the regression alone.
 
-    The regression reads what the layers can't: a sentence beyond the last token of its window.
+    The regression alone reads what the layers can't: a sentence beyond the last token of its window.
 
     Raises:
         EncoderNotFound: the layers can't be opened here.
     """
-    found: list[Reading | None] = [None] * len(sentences)
-    if in_layers and sentences:
-        encoder = load_shipped()
-        session = _open_layers(encoder)
-        found = load_layered_reader().read(session, encoder, sentences)
-    left = [at for at, reading in enumerate(found) if reading is None]
-    readings = load_reader().read([sentences[at] for at in left]) if left else []
-    by_place = dict(zip(left, readings, strict=True))
-    return [reading or by_place[at] for at, reading in enumerate(found)]
+    by_words = load_reader().read(sentences)
+    if not in_layers or not sentences:
+        return by_words
+    encoder = load_shipped()
+    session = _open_layers(encoder)
+    by_layers = load_layered_reader().read(session, encoder, sentences)
+    return [
+        join_readings(one, other) if one else other
+        for one, other in zip(by_layers, by_words, strict=True)
+    ]

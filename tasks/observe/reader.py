@@ -4,7 +4,7 @@
 (`data/labelled/statements_*.jsonl`). The features are the sentence's words and word pairs, its runs of letters, its
 form and place (`worth.NUMBERS`), and how it stands to the turn before. There is no list of words. A sentence may have
 several kinds: a fact may stand in a question. A reading depends on one sentence, its message and the message before.
-See `docs/decisions/001-claims.md` for its quality on writers that it did not learn from.
+See `docs/decisions/026-claims-reader.md` for its quality on writers that it did not learn from.
 """
 
 import io
@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from slowwave.tasks.observe.worth import (
     FIGURE,
     NUMBERS,
+    compute_log_odds,
     extract_feature_words,
     list_grams,
 )
@@ -93,6 +95,19 @@ class Reading:
     def find_likeliest(self, kinds: Sequence[str] = KINDS) -> str:
         """Return the likeliest of some kinds."""
         return max(kinds, key=lambda kind: self.by_head[kind])
+
+
+def join_readings(one: Reading, other: Reading) -> Reading:
+    """Return what two readings of a sentence say together: the log-odds of each head are added.
+
+    Neither may be sure beyond `compute_log_odds`, so that the other one always counts.
+    """
+    odds = {
+        head: compute_log_odds(one.by_head[head])
+        + compute_log_odds(other.by_head[head])
+        for head in HEADS
+    }
+    return Reading({head: 1 / (1 + exp(-total)) for head, total in odds.items()})
 
 
 def list_runs(text: str) -> set[str]:

@@ -25,7 +25,7 @@ from slowwave.text.words import CLAUSE
 
 LIKELY = 0.5
 """Probability from which a statement holds beyond its session."""
-NAMED = 0.4
+NAMED = 0.25
 """Probability from which a statement has the category of its kind."""
 PLANNED = 0.2
 """Probability from which a statement is a plan, if no other kind is likelier: one that is told wrongly waits for
@@ -87,9 +87,8 @@ class Statement:
 
     @property
     def told(self) -> float:
-        """Probability that it may be told unasked: that it holds, and is neither asked, imagined nor quoted.
+        """Probability that it may be told unasked.
 
-        If it likelier settles something than it is of any one kind that states nothing, these kinds count for nothing.
         A reply of one content word without its proposal or its reason ("Yes, do that") says nothing by itself, and one
         that accepts a proposal holds no longer than that: "Shall I render it again?" is of the moment.
         """
@@ -97,12 +96,7 @@ class Statement:
         is_alone = self.proposal is None and self.reason is None
         if is_reply and is_alone and self._count_own_words() < FEW:
             return 0.0
-        unsaid = max(self.reading.by_head[kind] for kind in UNSAID)
-        settles = 1 - prod(1 - self.reading.by_head[kind] for kind in SETTLING)
-        said = (
-            self.reading.told if settles > unsaid else self.reading.told * (1 - unsaid)
-        )
-        return min(said, self.proposed)
+        return min(compute_told(self.reading), self.proposed)
 
     def _count_own_words(self) -> int:
         return len(extract_feature_words(self.unit.summary))
@@ -141,6 +135,16 @@ class Statement:
         )
         is_sure = self.reading.by_head[kind] >= NAMED
         return CATEGORIES[pack].get(kind, UNSURE[pack]) if is_sure else UNSURE[pack]
+
+
+def compute_told(reading: Reading) -> float:
+    """Return the probability that a sentence holds, and is neither asked, imagined nor quoted.
+
+    If it likelier settles something than it is of any one kind that states nothing, these kinds count for nothing.
+    """
+    unsaid = max(reading.by_head[kind] for kind in UNSAID)
+    settles = 1 - prod(1 - reading.by_head[kind] for kind in SETTLING)
+    return reading.told if settles > unsaid else reading.told * (1 - unsaid)
 
 
 def read_statements(

@@ -110,7 +110,7 @@ def test_a_session_that_says_nothing_new_leaves_its_line_to_an_earlier_one(
             [
                 (
                     "user",
-                    "Imagine that the trellis server stood in Frankfurt, how much?",
+                    "Imagine that the trellis server stood in Frankfurt, what would it cost?",
                 ),
                 ("assistant", "The trellis server would cost 40 euros less there."),
             ],

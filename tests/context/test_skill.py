@@ -296,7 +296,7 @@ def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows
     store: Path, tmp_path: Path
 ) -> None:
     asked, answer = (
-        "Please make sure to run the integration tests on the pier branch.",
+        "Please do the integration tests on the pier branch too.",
         "Understood.",
     )
     talks = [

@@ -23,6 +23,7 @@ from slowwave.tasks.observe.layers import (
     read_sentences,
     split_sentences_by_length,
 )
+from slowwave.tasks.observe.reader import load_reader
 from slowwave.tasks.observe.task import (
     LAYERS,
     NOT_IN_LAYERS,
@@ -67,6 +68,21 @@ def test_what_is_read_does_not_depend_on_what_it_is_read_with():
     together = read_sentences([one, *beside, other], in_layers=True)
     assert read_sentences([other], in_layers=True) == [together[-1]]
     assert read_sentences([one], in_layers=True) == [together[0]]
+
+
+def test_both_readers_count():
+    said = spoken(*TALK)
+    session = load_layered_reader().open(encoder := load_shipped())
+    by_layers = load_layered_reader().read(session, encoder, said)
+    by_words = load_reader().read(said)
+    assert by_words == read_sentences(said, in_layers=False)
+    for one, other, both in zip(
+        by_layers, by_words, read_sentences(said, in_layers=True), strict=True
+    ):
+        for head, likely in both.by_head.items():
+            # odds of 3 and of 4 to one are 12 to one
+            odds = [by.by_head[head] / (1 - by.by_head[head]) for by in (one, other)]
+            assert likely / (1 - likely) == pytest.approx(odds[0] * odds[1], rel=1e-6)
 
 
 def test_a_long_message_is_read_in_windows_of_whole_sentences():
