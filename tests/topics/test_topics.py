@@ -484,7 +484,9 @@ def test_a_topic_has_a_text_a_strength_and_a_health_and_is_found_by_them(
         assert row["sessions"] == len(
             {session for one in mine for session in one["evidence_sessions"]}
         )
-        assert row["share"] == round(len(mine) / len(claims), 4)
+        # Four places: 26 of 320 lies halfway between two.
+        share = len(mine) / len(claims)
+        assert abs(row["share"] - share) <= 0.00005 + 1e-12
         if row["text"]:
             centre = np.array(row["centroid"])
             nearest = max(
