@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from slowwave.flows.ledgers import LEDGERS
 from slowwave.flows.status import collect_status
 from slowwave.recall.hits import Hit, Hits
-from slowwave.recall.views.browse import list_claims, name_topics
+from slowwave.recall.live import find_pending_corrections
+from slowwave.recall.views.browse import list_claims, name_sessions, name_topics
 from slowwave.recall.views.compare import read_decisions
 from slowwave.recall.views.usage import find_uses
 from slowwave.recall.views.voices import AGENT, PERSON, find_voices
@@ -250,6 +251,7 @@ def show_claim(at: Explorer, id: Id) -> Data:
         "claim": {**claim, "confidence": at.view.look_up_confidences([key]).get(key)},
         "checks": [check.as_dict() for check in at.view.code_checks.get(key, ())],
         "left_out": read_decisions(store).get(key),
+        "corrected": _find_pending_correction(at, key),
         "topic": _find_topic(at, claim["topic_id"]),
         "transcript": _build_transcript(at, claim),
         "repeats": repeats,
@@ -259,6 +261,12 @@ def show_claim(at: Explorer, id: Id) -> Data:
         "served": find_uses(at.view.dir, key, texts)[-ROWS:][::-1],
         "ratings": [rating._asdict() for rating in reversed(ratings)],
     }
+
+
+def _find_pending_correction(at: Explorer, key: str) -> Data | None:
+    """Return the text and the note of a claim's correction that no night has read yet; None if there is none."""
+    found = find_pending_corrections(at.view, at.view.dir).get(key)
+    return {"text": found.text, "note": found.sources[0].session} if found else None
 
 
 _OF_CLAIM = [name for name in CLAIMS.schema.names if name not in ("vector", "step_key")]
@@ -368,6 +376,7 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
     summaries = read_rows(at, SUMMARIES, SUMMARY, pc.field("scope_id") == node.id)
     return {
         "session": session,
+        "name": name_sessions(at.view, [node.id])[node.id],
         "left_out": read_decisions(
             Store.open(at.settings.store, at.settings.space)
         ).get(node.id),
