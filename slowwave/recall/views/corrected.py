@@ -70,7 +70,7 @@ def find_correction(view: View, name: str) -> str:
         if claim.startswith(name) or note.removeprefix(PREFIX).startswith(begins)
     ]
     if len(begins) >= SHORTEST and wanted:
-        return wanted[-1]
+        return str(wanted[-1])
     found = find_named_row(view, name)
     if found and found.kind == "claim":  # a correction's own claim
         row = view.read_by_id(CLAIMS, [found.id], ["session_id"])[found.id]
