@@ -246,7 +246,6 @@ def show_claim(at: Explorer, id: Id) -> Data:
     changes = _list_changes(at, key)[:ROWS]
     _add_voices(at, [claim, *repeats, *_list_sides(changes)])
     store = Store.open(at.settings.store, at.settings.space)
-    ratings = [rating for rating in read(at.view.dir, Rating) if rating.id == key]
     return {
         "claim": {**claim, "confidence": at.view.look_up_confidences([key]).get(key)},
         "checks": [check.as_dict() for check in at.view.code_checks.get(key, ())],
@@ -259,8 +258,14 @@ def show_claim(at: Explorer, id: Id) -> Data:
         "related": [node.as_dict() for node in lineage.related][:ROWS],
         "above": [node.as_dict() for node in lineage.above if node.kind == "summary"],
         "served": find_uses(at.view.dir, key, texts)[-ROWS:][::-1],
-        "ratings": [rating._asdict() for rating in reversed(ratings)],
+        "ratings": _list_ratings(at, key),
     }
+
+
+def _list_ratings(at: Explorer, key: str) -> list[Data]:
+    """Return the ratings of a row, the last one first."""
+    ratings = [rating for rating in read(at.view.dir, Rating) if rating.id == key]
+    return [rating._asdict() for rating in reversed(ratings)]
 
 
 def _find_pending_correction(at: Explorer, key: str) -> Data | None:
@@ -373,7 +378,6 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
         for row in read_rows(at, GISTS, ["message_id", "summary"], inside)
     }
     turns = _build_turns(at, inside, claims, after)
-    summaries = read_rows(at, SUMMARIES, SUMMARY, pc.field("scope_id") == node.id)
     return {
         "session": session,
         "name": name_sessions(at.view, [node.id])[node.id],
@@ -389,12 +393,17 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
             for turn in turns
         ],
         "claims": len(claims),
-        "summaries": sorted(
-            summaries, key=lambda row: (row["tier"] >= 0, -row["tier"], row["seq"])
-        )[:ROWS],
+        "summaries": _list_summaries(at, node.id),
         "previous": max(0, after - ROWS) if after else None,
         "next": after + ROWS if after + ROWS < session["messages"] else None,
     }
+
+
+def _list_summaries(at: Explorer, session: str) -> list[Data]:
+    """Return the summaries of a session, that of the whole first, then the highest."""
+    rows = read_rows(at, SUMMARIES, SUMMARY, pc.field("scope_id") == session)
+    rows.sort(key=lambda row: (row["tier"] >= 0, -row["tier"], row["seq"]))
+    return rows[:ROWS]
 
 
 def _build_turns(

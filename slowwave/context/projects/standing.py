@@ -311,13 +311,13 @@ def join_by_message(
     claims are "…". A claim that is not in the message word for word, that is a rule, or that the code no longer bears
     out stays by itself. Joined claims have the first heading that one has.
     """
-    rows = view.read_by_id(CLAIMS, [claim.id for claim in claims], ["message_ids"])
-    ids = sorted({row["message_ids"][0] for row in rows.values() if row["message_ids"]})
+    cited = _find_cited(view, claims)
     texts = {
         key: " ".join(row["text"].split())
-        for key, row in view.read_by_id(MESSAGES, ids, ["text"]).items()
+        for key, row in view.read_by_id(
+            MESSAGES, sorted(filter(None, set(cited.values()))), ["text"]
+        ).items()
     }
-    cited = {key: next(iter(row["message_ids"]), "") for key, row in rows.items()}
     groups = dict[str, list[StandingClaim]]()
     for claim in _drop_contained(claims, cited):
         message = cited[claim.id]
@@ -339,6 +339,12 @@ def join_by_message(
         )
         for key, group in groups.items()
     ]
+
+
+def _find_cited(view: View, claims: Sequence[StandingClaim]) -> dict[str, str]:
+    """Return by claim the id of the message that it quotes; empty if it quotes none."""
+    rows = view.read_by_id(CLAIMS, [claim.id for claim in claims], ["message_ids"])
+    return {key: next(iter(row["message_ids"]), "") for key, row in rows.items()}
 
 
 def _drop_contained(
