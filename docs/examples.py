@@ -15,7 +15,7 @@ from slowwave.text.marked import replace_marked
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 TIDEPOOL = ROOT / "docs" / "examples" / "tidepool"
-PROJECT = ("--workspace", "/home/ada/tidepool")
+PROJECT = ("--project", "/home/ada/tidepool")
 QUESTION = "Which database does tidepool use for the gauge readings?"
 BUDGET = 300
 """Tokens of the block in the picture of the page Injected."""

@@ -3,7 +3,7 @@
     slowwave export out/ --format parquet
     slowwave export 'exports/{release}'
     slowwave export increments/r8 --since r7 --partition-by day
-    slowwave export learnings.json --learnings --workspace /home/ann/shop
+    slowwave export learnings.json --learnings --project /home/ann/shop
 
 A manifest names the release and each table's rows, file and columns, so a reader needs nothing else. An export to a new
 folder is written beside it and moved there when it is complete, so a killed export does not block the next.

@@ -1,6 +1,6 @@
 """Do a step again for some or all sessions, and then remake only the rows whose input became different.
 
-    slowwave reprocess observe --workspace /home/ada/tidepool --since 2026-10-01
+    slowwave reprocess observe --project /home/ada/tidepool --since 2026-10-01
 
 The step's output (or its marks) is forgotten for the selection, so the night's own steps find it missing. Rows that
 come out the same keep their ids, so the later steps do nothing about them.

@@ -15,6 +15,7 @@ from slowwave.flows.parts.report import (
     open_views,
 )
 from slowwave.recall.release.view import View
+from slowwave.recall.views.browse import name_sessions
 from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
@@ -212,7 +213,9 @@ def _list_sessions(new: View, old: View | None) -> list[Data]:
         if count > 0:
             rows.append(row | {"new": count})
     rows.sort(key=lambda row: (-row["new"], row["session_id"]))
-    return rows[:SHOWN]
+    shown = rows[:SHOWN]
+    names = name_sessions(new, [row["session_id"] for row in shown])
+    return [row | {"name": names[row["session_id"]]} for row in shown]
 
 
 def _describe_night(row: Data, made: Any) -> Data:

@@ -1,6 +1,6 @@
 """Import the learnings that another memory exported.
 
-    slowwave import learnings.json --as ann --workspace /home/ben/shop
+    slowwave import learnings.json --as ann --project /home/ben/shop
 
 The document is kept in the space's folder (`shared/NAME.json`), and a night reads it as a transcript.
 """
@@ -85,7 +85,7 @@ def _place_claims(
     is_for_all = any(not sign for _, sign, _ in pairs)
     if lacks_path or (is_for_all and len(pairs) > 1):
         raise UsageError(
-            "--workspace takes one PATH for all claims, or NAME=PATH for each workspace"
+            "--project takes one PATH for all claims, or NAME=PATH for each workspace"
         )
     known = _list_workspaces(settings) if pairs else []
     # Paths here by their names there; under None the path for all.

@@ -654,7 +654,7 @@ class Memory:
         """Correct a claim with a note, and return the id of the note's session.
 
         Recall shows the correction at once. The next night makes a claim of the note, and that claim replaces the
-        corrected one. `slowwave exclude` with the note's id takes it back. An agent's correction only links the two
+        corrected one. `slowwave correct ID --undo` takes it back. An agent's correction only links the two
         claims until a person confirms it (`slowwave include`).
 
         Args:

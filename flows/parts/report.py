@@ -384,8 +384,8 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
         yield fill(
             shorten_text(claim.summary, LISTED_CHARS),
             width,
-            initial_indent="Learnt: " if n == 0 else INDENT,
-            subsequent_indent=INDENT,
+            initial_indent=f"{INDENT if n else 'Learnt: '}- ",
+            subsequent_indent=f"{INDENT}  ",
         )
     changes = [f"{kind} {n:,}" for kind, n in news.lost.items()]
     perhaps = sum(how == "is perhaps now" for _, how, _, _ in news.changed)

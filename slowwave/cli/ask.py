@@ -8,10 +8,12 @@ from rich.text import Text
 
 from slowwave.cli.common import (
     OUT,
+    PROJECT,
     SpacesOption,
     command,
     echo,
     print_warnings,
+    show_loading,
     truncate_line,
 )
 from slowwave.cli.opening import find_project
@@ -25,6 +27,7 @@ from slowwave.text.times.relative_days import add_days
 
 if TYPE_CHECKING:
     from slowwave.context.build import Context
+    from slowwave.flows.parts.report import RunReport
     from slowwave.memory import Memory
     from slowwave.recall.hits import Hit, Hits
     from slowwave.recall.sessions import SessionHit, SessionHits
@@ -181,7 +184,7 @@ def recent(
     memory: "Memory",
     n: Annotated[int, typer.Argument(min=1, help="Most turns to list.")] = 10,
     workspace: Annotated[
-        str | None, typer.Option(help="Only what was said in this workspace.")
+        str | None, typer.Option(*PROJECT, help="Only what was said in this project.")
     ] = None,
     keyword: Annotated[
         str | None, typer.Option(help="Only turns with this keyword.")
@@ -319,7 +322,9 @@ def briefing(
     budget: Budget = None,
     workspace: Annotated[
         str | None,
-        typer.Option(help="The project; default: that of this folder, if known."),
+        typer.Option(
+            *PROJECT, help="The project; default: that of this folder, if known."
+        ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Include every project, whatever the folder.")
@@ -379,7 +384,7 @@ def remember(
         ),
     ],
     workspace: Annotated[
-        str | None, typer.Option(help="The project that it belongs to.")
+        str | None, typer.Option(*PROJECT, help="The project that it belongs to.")
     ] = None,
     of_agent: Annotated[
         bool,
@@ -445,7 +450,12 @@ def correct(
     claim: Annotated[
         str, typer.Argument(help="The claim's id, or its first characters.")
     ],
-    text: Annotated[str, typer.Argument(help="What is right; - reads standard input.")],
+    text: Annotated[
+        str | None, typer.Argument(help="What is right; - reads standard input.")
+    ] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take the claim's last correction back.")
+    ] = False,
     of_agent: Annotated[
         bool,
         typer.Option(
@@ -454,17 +464,21 @@ def correct(
         ),
     ] = False,
     speaker: Annotated[str | None, typer.Option(help="The person who says it.")] = None,
-) -> None:
-    """Say what is right instead of a claim.
+) -> "RunReport | None":
+    """Say what is right instead of a claim, or take that back.
 
     The words are kept as a note. Recall shows it at once, and in the next night it replaces the claim, which is
-    marked as superseded. `slowwave exclude` with the note's id takes it back. Without a terminal it counts as an
-    agent's note, and changes nothing until `slowwave include` confirms it.
+    marked as superseded. `slowwave correct ID --undo` takes it back: the claim holds as before. Without a terminal it
+    counts as an agent's note, and changes nothing until `slowwave include` confirms it.
     """
     from slowwave.memory import Memory
     from slowwave.schemas.errors import UsageError
     from slowwave.store.notes import is_unfinished
 
+    if undo == (text is not None):
+        raise UsageError("say what is right instead, or --undo: one of the two")
+    if text is None:
+        return _undo_correction(settings, claim)
     if is_unfinished(settings.store / settings.space):
         finish_before_noting(settings)
     of_person = is_of_person(of_agent)
@@ -479,7 +493,22 @@ def correct(
         if of_person
         else f"as an agent's word: `slowwave include {note}` confirms it"
     )
-    OUT.print(f"Corrected by {note}; {then}.")
+    OUT.print(
+        f"Corrected by {note}; {then}. `slowwave correct {claim} --undo` takes it back."
+    )
+    return None
+
+
+def _undo_correction(settings: "Settings", name: str) -> "RunReport":
+    """Leave the last correction of a claim out, so that the claim holds as before; return the report of the run."""
+    with show_loading():
+        from slowwave.flows.exclude import run_exclude
+        from slowwave.memory import Memory
+        from slowwave.recall.views.corrected import find_correction
+
+    view = Memory.open(settings.store, settings.space).get_view()
+    note = find_correction(view, name)
+    return run_exclude([note], "the correction was taken back", settings)
 
 
 def finish_before_noting(settings: "Settings") -> None:

@@ -59,6 +59,8 @@ SpacesOption = Annotated[
     list[str] | None,
     typer.Option("--space", help="Space (user or tenant); may be repeated."),
 ]
+PROJECT = ("--project", "--workspace")
+"""The names of the option for a project, which the tables call a workspace."""
 KeyFileOption = Annotated[
     Path | None,
     typer.Option(
@@ -213,7 +215,10 @@ def _make_filter_option(name: str, about: str) -> object:
         return Annotated[
             bool, typer.Option(FLAGS[name], help=about, rich_help_panel=panel)
         ]
-    return Annotated[str | None, typer.Option(help=about, rich_help_panel=panel)]
+    named = PROJECT if name == "workspace" else ()
+    return Annotated[
+        str | None, typer.Option(*named, help=about, rich_help_panel=panel)
+    ]
 
 
 def print_report(report: "RunReport") -> None:

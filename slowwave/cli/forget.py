@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, command, end_run, print_json, show_loading
+from slowwave.cli.common import (
+    ERR,
+    OUT,
+    PROJECT,
+    command,
+    end_run,
+    print_json,
+    show_loading,
+)
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.places import name_place
 from slowwave.text.fence import escape_line
@@ -50,7 +58,7 @@ def forget(
         list[str] | None, typer.Option(help="Messages by these people.")
     ] = None,
     workspace: Annotated[
-        list[str] | None, typer.Option(help="Messages of this workspace.")
+        list[str] | None, typer.Option(*PROJECT, help="Messages of this project.")
     ] = None,
     before: Annotated[
         datetime | None, typer.Option(help="Messages before this day.")

@@ -15,6 +15,7 @@ from slowwave.cli.common import (
     HELD,
     INCOMPLETE,
     OUT,
+    PROJECT,
     SpacesOption,
     command,
     end_run,
@@ -430,7 +431,7 @@ def reprocess(
         list[str] | None, typer.Option(help="Sessions, by the transcript's own id.")
     ] = None,
     workspace: Annotated[
-        str | None, typer.Option(help="Sessions of this workspace.")
+        str | None, typer.Option(*PROJECT, help="Sessions of this project.")
     ] = None,
     since: Annotated[
         datetime | None, typer.Option(help="Sessions that ended on or after this day.")

@@ -12,6 +12,7 @@ from slowwave.cli.opening import find_project
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
+from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status, is_own, is_shared
 from slowwave.text.cells import LISTED_CHARS
 from slowwave.text.fence import escape_line
@@ -180,7 +181,7 @@ def _format_claim(claim: "Claim") -> str:
         sessions,
         claim.speaker,
         claim.topic,
-        claim.workspace,
+        name_last_part(claim.workspace) if claim.workspace else None,
     ]
     facts += [", ".join(claim.files[:3])] if claim.files else []
     facts += [f"not {gate}" for gate in claim.shut]
@@ -289,7 +290,7 @@ def _list_habits(
             several = len({habit.workspace for habit in alike}) > 1
             lines += ["", heading]
             lines += [
-                f"  {escape_line(habit.describe())}{f'  [{escape_line(habit.workspace)}]' * several}"
+                f"  {escape_line(habit.describe())}{f'  [{escape_line(name_last_part(habit.workspace))}]' * several}"
                 for habit in alike
             ]
     return [habit.as_dict() for habit in habits], lines[1:]
@@ -316,7 +317,7 @@ def _list_dead_ends(
     log_recall(memory.root / memory.space, {one.id: [one.describe()] for one in found})
     several = len({one.workspace for one in found}) > 1
     lines = [
-        f"{one.describe()}{f'  [{escape_line(one.workspace or str())}]' * several}"
+        f"{one.describe()}{f'  [{escape_line(name_last_part(one.workspace or str()))}]' * several}"
         for one in found
     ]
     return [one.as_dict() for one in found], lines
@@ -371,7 +372,12 @@ def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
     return f"{'  ' * level}{node.kind}{tier} {shorten_id(node.id)}{stale}  {text}"
 
 
-NAMES = {"files": "--file", "name": "second word", "min_confidence": "--min-confidence"}
+NAMES = {
+    "files": "--file",
+    "name": "second word",
+    "min_confidence": "--min-confidence",
+    "workspace": "--project",
+}
 """Options whose name differs from their parameter's."""
 KINDS: dict[str, tuple[Callable[..., tuple[object, list[str]]], set[str]]] = {
     "claims": (

@@ -9,6 +9,7 @@ import typer
 from slowwave.cli.common import (
     ERR,
     OUT,
+    PROJECT,
     KeyFileOption,
     command,
     end_run,
@@ -159,7 +160,7 @@ def export(
         ),
     ] = False,
     workspace: Annotated[
-        str | None, typer.Option(help="Only learnings of this workspace.")
+        str | None, typer.Option(*PROJECT, help="Only learnings of this project.")
     ] = None,
     encrypted: Annotated[
         bool,
@@ -196,7 +197,7 @@ def export(
         _export_learnings(settings, to, workspace, form or "json", release)
         return
     if workspace:
-        raise UsageError("--workspace goes with --learnings: tables are written whole")
+        raise UsageError("--project goes with --learnings: tables are written whole")
     with show_loading():
         from slowwave.flows.export import export_tables
         from slowwave.store.crypt import read_key
@@ -253,7 +254,9 @@ def import_learnings(
     name: Annotated[str, typer.Option("--as", help="A name for their author.")],
     workspace: Annotated[
         list[str] | None,
-        typer.Option(help="Local PATH of their workspace, or NAME=PATH for each."),
+        typer.Option(
+            *PROJECT, help="Local PATH of their project, or NAME=PATH for each."
+        ),
     ] = None,
 ) -> "RunReport":
     """Import another memory's learnings.

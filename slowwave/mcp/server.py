@@ -344,7 +344,7 @@ class Tools:
                 raise UsageError(f"not noted: {refused}") from None
         return (
             f"Noted as {session}; the claim is marked as perhaps changed by the next night, and is replaced once the "
-            f"person confirms it: slowwave include {session}"
+            f"person confirms it: `slowwave include {session}`. `slowwave correct {session} --undo` takes it back."
         )
 
     @spell_out_filters(make_known_argument)

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from slowwave.flows.ledgers import LEDGERS
 from slowwave.flows.status import collect_status
 from slowwave.recall.hits import Hit, Hits
-from slowwave.recall.views.browse import list_claims, name_topics
+from slowwave.recall.live import find_pending_corrections
+from slowwave.recall.views.browse import list_claims, name_sessions, name_topics
 from slowwave.recall.views.compare import read_decisions
 from slowwave.recall.views.usage import find_uses
 from slowwave.recall.views.voices import AGENT, PERSON, find_voices
@@ -245,11 +246,11 @@ def show_claim(at: Explorer, id: Id) -> Data:
     changes = _list_changes(at, key)[:ROWS]
     _add_voices(at, [claim, *repeats, *_list_sides(changes)])
     store = Store.open(at.settings.store, at.settings.space)
-    ratings = [rating for rating in read(at.view.dir, Rating) if rating.id == key]
     return {
         "claim": {**claim, "confidence": at.view.look_up_confidences([key]).get(key)},
         "checks": [check.as_dict() for check in at.view.code_checks.get(key, ())],
         "left_out": read_decisions(store).get(key),
+        "corrected": _find_pending_correction(at, key),
         "topic": _find_topic(at, claim["topic_id"]),
         "transcript": _build_transcript(at, claim),
         "repeats": repeats,
@@ -257,8 +258,20 @@ def show_claim(at: Explorer, id: Id) -> Data:
         "related": [node.as_dict() for node in lineage.related][:ROWS],
         "above": [node.as_dict() for node in lineage.above if node.kind == "summary"],
         "served": find_uses(at.view.dir, key, texts)[-ROWS:][::-1],
-        "ratings": [rating._asdict() for rating in reversed(ratings)],
+        "ratings": _list_ratings(at, key),
     }
+
+
+def _list_ratings(at: Explorer, key: str) -> list[Data]:
+    """Return the ratings of a row, the last one first."""
+    ratings = [rating for rating in read(at.view.dir, Rating) if rating.id == key]
+    return [rating._asdict() for rating in reversed(ratings)]
+
+
+def _find_pending_correction(at: Explorer, key: str) -> Data | None:
+    """Return the text and the note of a claim's correction that no night has read yet; None if there is none."""
+    found = find_pending_corrections(at.view, at.view.dir).get(key)
+    return {"text": found.text, "note": found.sources[0].session} if found else None
 
 
 _OF_CLAIM = [name for name in CLAIMS.schema.names if name not in ("vector", "step_key")]
@@ -365,9 +378,9 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
         for row in read_rows(at, GISTS, ["message_id", "summary"], inside)
     }
     turns = _build_turns(at, inside, claims, after)
-    summaries = read_rows(at, SUMMARIES, SUMMARY, pc.field("scope_id") == node.id)
     return {
         "session": session,
+        "name": name_sessions(at.view, [node.id])[node.id],
         "left_out": read_decisions(
             Store.open(at.settings.store, at.settings.space)
         ).get(node.id),
@@ -380,12 +393,17 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
             for turn in turns
         ],
         "claims": len(claims),
-        "summaries": sorted(
-            summaries, key=lambda row: (row["tier"] >= 0, -row["tier"], row["seq"])
-        )[:ROWS],
+        "summaries": _list_summaries(at, node.id),
         "previous": max(0, after - ROWS) if after else None,
         "next": after + ROWS if after + ROWS < session["messages"] else None,
     }
+
+
+def _list_summaries(at: Explorer, session: str) -> list[Data]:
+    """Return the summaries of a session, that of the whole first, then the highest."""
+    rows = read_rows(at, SUMMARIES, SUMMARY, pc.field("scope_id") == session)
+    rows.sort(key=lambda row: (row["tier"] >= 0, -row["tier"], row["seq"]))
+    return rows[:ROWS]
 
 
 def _build_turns(

@@ -17,6 +17,7 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.context.rendering import Line, date_line
 from slowwave.flows.run_page import describe_run
+from slowwave.recall.views.browse import name_sessions
 from slowwave.recall.views.dead_ends import list_dead_ends
 from slowwave.schemas.tables import PERSONAL, SESSIONS
 from slowwave.store.notes import PREFIX
@@ -105,7 +106,9 @@ def _list_sessions(at: Explorer, places: Collection[str]) -> list[Data]:
         if not row["native_id"].startswith(PREFIX)
     ]
     rows.sort(key=lambda row: (str(row["ended_at"] or ""), row["session_id"]))
-    return rows[::-1][:MOST]
+    shown = rows[::-1][:MOST]
+    names = name_sessions(at.view, [row["session_id"] for row in shown])
+    return [row | {"name": names[row["session_id"]]} for row in shown]
 
 
 def _select_here(rows: list[Data], places: Collection[str]) -> list[Data]:

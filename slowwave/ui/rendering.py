@@ -8,6 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from slowwave.recall.views.voices import AGENT
+from slowwave.schemas.places import name_last_part
 from slowwave.schemas.tables import TRUST
 from slowwave.schemas.vocabulary import Role, is_own
 from slowwave.text.cells import LISTED_CHARS, shorten_text
@@ -38,6 +39,8 @@ def make_environment() -> Environment:
     made.filters["listed"] = lambda text: shorten_text(text, LISTED_CHARS)
     made.filters["voice"] = show_voice
     made.filters["project"] = link_project
+    made.filters["project_name"] = name_last_part
+    made.filters["lag"] = format_lag
     made.filters["moment"] = lambda at: format_minute(at) if at else "undated"
     made.filters["code"] = show_code
     made.filters["pieces"] = show_pieces
@@ -50,6 +53,11 @@ def show_day(at: datetime | str | Data | None) -> str:
     """Return the local day of a moment or a row (`read_said_at`) as every page has it."""
     said_at = read_said_at(at if isinstance(at, dict) else {"at": at})
     return format_day(said_at) if said_at else "undated"
+
+
+def format_lag(hours: float) -> str:
+    """Return a lag in hours, or in days from two days on."""
+    return f"{hours:,.1f} h" if hours < 48 else f"{hours / 24:,.0f} days"
 
 
 def show_voice(row: Data) -> str:
@@ -67,11 +75,12 @@ def show_voice(row: Data) -> str:
 
 
 def link_project(name: str | None) -> Markup | str:
-    """Return a project's name with a link to its page."""
+    """Return a project's name, the last part of its path as in answers, with a link to its page; the path on hover."""
     if not name:
         return ""
-    return Markup('<a href="/project/{}">{}</a>').format(
-        quote(name), escape_control(name)
+    shown = escape_control(name_last_part(name))
+    return Markup('<a href="/project/{}" title="{}">{}</a>').format(
+        quote(name), escape_control(name), shown
     )
 
 

@@ -161,8 +161,8 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(
     told = tell(write("a", first, '{"role": "us'))
     assert told[0] == "New: 3 messages in 2 sessions."
     learnt = [
-        "Learnt: tidepool listens on port 8080, everywhere",
-        "        we keep the gauge readings in SQLite",
+        "Learnt: - tidepool listens on port 8080, everywhere",
+        "        - we keep the gauge readings in SQLite",
     ]
     assert told[1:3] == learnt
     assert "Changed: nothing that was known before." in told
@@ -183,7 +183,7 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(
     ]
     told = tell(write("bb", moved))
     assert told[0] == "New: 2 messages in 1 session."
-    assert told[1].startswith("Learnt: ")
+    assert told[1].startswith("Learnt: - ")
     changed = next(line for line in told if line.startswith("Changed: "))
     assert "tidepool listens on port 8080, everywhere” is " in changed
     assert "moves from port 8080 to port 7070" in changed
@@ -206,7 +206,7 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(
     assert (
         told[1:3]
         == fill(
-            f"Learnt: {long}", 200, subsequent_indent=" " * len("Learnt: ")
+            f"Learnt: - {long}", 200, subsequent_indent=" " * len("Learnt: - ")
         ).splitlines()
     )
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from slowwave.context.build import Context
+from slowwave.context.projects.briefing import drop_repeated, join_due
 from slowwave.context.projects.standing import join_quotes
+from slowwave.context.rendering import Line, LineSource
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -170,3 +172,34 @@ def test_a_less_sure_sentence_is_told_with_the_one_beside_it() -> None:
     assert join_quotes(said, sure, beside) == (
         "30 minutes is too short, they are late. Slots are 45 from now on"
     )
+
+
+def test_a_fact_that_is_due_stands_whole_under_what_is_open_alone() -> None:
+    nowhere = LineSource()
+    facts = [
+        Line("No Cyrillic. Delivery is on 30 November", nowhere),
+        Line("Tabs, not spaces", nowhere),
+    ]
+    due = Line(
+        "Delivery is on 30 November (due 30 Nov 2026)",
+        nowhere,
+        own_words=("Delivery is on 30 November",),
+    )
+    others, is_open = join_due(facts, [due])
+    assert [line.text for line in others] == ["Tabs, not spaces"]
+    assert [line.text for line in is_open] == [
+        "No Cyrillic. Delivery is on 30 November (due 30 Nov 2026)"
+    ]
+
+
+def test_a_part_of_a_session_keeps_its_label_and_no_cut_sentence_stands_alone() -> None:
+    told = Line("We want a party.", LineSource())
+    last = [
+        Line("Asked: We want a party. Write the guests down.", LineSource()),
+        Line("Asked: We want a party. Theo plays, he said …", LineSource()),
+        Line(
+            "Said: We want a party (until May).", LineSource(), own_words=(told.text,)
+        ),
+    ]
+    _, sessions = drop_repeated([[told], last])
+    assert [line.text for line in sessions] == ["Asked: Write the guests down."]

@@ -17,6 +17,8 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS
 from slowwave.store import Store
 from slowwave.tasks.forget.select import Wanted
+from slowwave.ui.page import Explorer
+from slowwave.ui.pages import show_claim
 from tests.command_line import typed
 from tests.kept_folders import restore
 from tests.talk_files import session
@@ -232,3 +234,41 @@ def test_a_forgotten_claim_takes_its_words_out_of_the_correction(
     run_forget(Wanted(matches=("staging gateway",)), settings)
     assert find_word(settings.store, "gateway") == []
     assert read_claims(settings) == {RIGHT: "active"}
+
+
+@pytest.mark.parametrize("by", ["claim", "note"])
+@pytest.mark.parametrize("nights", [0, 1])
+def test_one_command_takes_it_back_before_and_after_a_night(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    by: str,
+    nights: int,
+) -> None:
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+    wrong = find_id(settings, "9443")
+    first = open_memory(settings).correct(wrong, "it is 9111")
+    last = open_memory(settings).correct(wrong, RIGHT)
+    if nights:
+        run_next(settings, tmp_path)
+    name = {"claim": wrong[:12], "note": last}[by]
+    done = typed("correct", name, "--undo", "--store", settings.store)
+    assert done.exit_code == 0, done.stderr
+    # the first correction is still there, and goes by the same words
+    done = typed("correct", wrong, "--undo", "--store", settings.store)
+    assert (done.exit_code, first in done.stdout) == (0, True), done.stderr
+    holds = [words for words, is_ in read_claims(settings).items() if is_ == "active"]
+    assert holds == [OLD[:-1]]
+    hits = open_memory(settings).recall("which port does the staging gateway listen on")
+    assert (hits[0].text, hits[0].status) == (OLD, "active")
+    refused = typed("correct", wrong, "--undo", "--store", settings.store)
+    assert (refused.exit_code, "neither a correction" in refused.stderr) == (1, True)
+
+
+def test_the_claim_s_page_takes_a_correction_back(settings: Settings) -> None:
+    wrong = find_id(settings, "9443")
+    note = open_memory(settings).correct(wrong, RIGHT)
+    shown = show_claim(Explorer(settings), wrong)["corrected"]
+    assert shown == {"text": RIGHT, "note": note}
+    run_exclude([note], "I was wrong", settings)
+    assert show_claim(Explorer(settings), wrong)["corrected"] is None

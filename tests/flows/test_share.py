@@ -334,7 +334,7 @@ def test_a_claim_that_is_none_is_quarantined_and_secrets_are_not_kept(
             "no learnings of version 1",
         ),
         ('{"slowwave_learnings": 1, "claims": []}', "../ann", [], "--as"),
-        ('{"slowwave_learnings": 1, "claims": []}', "ann", ["/a", "/b"], "--workspace"),
+        ('{"slowwave_learnings": 1, "claims": []}', "ann", ["/a", "/b"], "--project"),
     ],
 )
 def test_bad_input_is_told(

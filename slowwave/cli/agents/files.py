@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slowwave.cli.common import OUT, command, echo, print_warnings
+from slowwave.cli.common import OUT, PROJECT, command, echo, print_warnings
 from slowwave.cli.opening import find_project
 from slowwave.schemas.errors import UsageError
 from slowwave.text.marked import (
@@ -45,7 +45,8 @@ FILES = {
     Target.CURSOR: ".cursor/rules/slowwave.mdc",
 }
 Workspace = Annotated[
-    str | None, typer.Option(help="The project; default: that of this folder.")
+    str | None,
+    typer.Option(*PROJECT, help="The project; default: that of this folder."),
 ]
 Confidence = Annotated[
     float | None,
@@ -243,7 +244,7 @@ def _find_places(
     project = workspace or find_project(memory)
     if project is None and needed:
         raise UsageError(
-            "this folder is no project that the memory knows: name one with --workspace"
+            "this folder is no project that the memory knows: name one with --project"
         )
     return (
         require_workspaces(anchor_workspace(project), memory.get_view().workspaces)

@@ -31,6 +31,7 @@ from slowwave.context.projects.standing import (
     take_in_turn,
 )
 from slowwave.context.rendering import (
+    OMITTED,
     Format,
     Line,
     LineSource,
@@ -64,6 +65,7 @@ from slowwave.text.summarise import (
     ASKED,
     REPORTED,
     SAID,
+    TOLD_PARTS,
     UNANSWERED,
     end_sentence,
     split_open_part,
@@ -141,7 +143,8 @@ def collect_briefing_kinds(
     own = view.find_session_ids(own_sessions)
     facts = collect_facts(view, places, own, corrected)
     sessions, open_ends = collect_session_lines(view, places, own)
-    open_ends = [*collect_due(view, places), *open_ends]
+    facts, due = join_due(facts, collect_due(view, places))
+    open_ends = [*due, *open_ends]
     topics = collect_topic_summaries(view, places, own)
     kinds = [[*unreleased, *facts], open_ends, sessions, topics]
     holds, is_open, last, about = drop_repeated(
@@ -164,6 +167,27 @@ def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
         for one in list_intentions(view, places)
         if one.is_open(today)
     ][:OPEN_ENDS]
+
+
+def join_due(
+    facts: Sequence[Line], due: Sequence[Line]
+) -> tuple[list[Line], list[Line]]:
+    """Return the facts and what is due, a fact that has the words of an intention in its place among what is due."""
+    others = list(facts)
+    joined = list[Line]()
+    for line in due:
+        words = line.own_words[0]
+        has_words = (
+            fact
+            for fact in others
+            if not fact.own_words and fold_text(words) in fold_text(fact.text)
+        )
+        if (fact := next(has_words, None)) is not None:
+            others.remove(fact)
+            text = f"{fact.text}{line.text.removeprefix(words)}"
+            line = replace(fact, text=text, own_words=(fact.text,))
+        joined.append(line)
+    return others, joined
 
 
 def _keep_typed(hits: Sequence[Hit]) -> list[Hit]:
@@ -202,14 +226,18 @@ def drop_repeated(kinds: Iterable[Sequence[Line]]) -> Kinds:
         kept.append([])
         for line in lines:
             text = _drop_sentences(line.text, told)
-            if text:
+            is_new = all(_drop_sentences(words, told) for words in line.own_words)
+            if text and is_new:
                 kept[-1].append(line if text == line.text else replace(line, text=text))
                 told = f"{told}\n{fold_text(line.text)}"
     return kept
 
 
 def _drop_sentences(text: str, told: str) -> str:
-    """Return a text without the sentences that were told; empty if that leaves nothing but the label of a part."""
+    """Return a text without the sentences that were told; empty if that leaves nothing but the label of a part.
+
+    Where the sentence with a part's label goes, the label stays. A sentence that was cut off does not stand alone.
+    """
     spans = split_sentences(text)
     new = [
         span
@@ -219,8 +247,14 @@ def _drop_sentences(text: str, told: str) -> str:
     if len(new) == len(spans) and spans:
         return text if fold_text(text).rstrip(".!?…") not in told else ""
     # with the marks behind a sentence, as "…" where it was cut
-    whole = dict(zip(spans, _list_sentences(text), strict=True))
-    return " ".join(whole[span] for span in new)
+    kept, label = list[str](), ""
+    for span, sentence in zip(spans, _list_sentences(text), strict=True):
+        found = next((one for one in TOLD_PARTS if span.text.startswith(one)), "")
+        label = found or label
+        if span in new and not sentence.endswith(OMITTED):
+            kept.append(sentence if found else f"{label} {sentence}".strip())
+            label = ""
+    return " ".join(kept)
 
 
 def collect_facts(

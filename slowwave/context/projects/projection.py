@@ -241,7 +241,7 @@ def explain_empty(
     count = sum((at or EARLIEST) >= since for at in claims.to_pylist())
     if not count:
         return "Nothing is known about it yet."
-    where = f" --workspace {shlex.quote(next(iter(places)))}" if places else ""
+    where = f" --project {shlex.quote(next(iter(places)))}" if places else ""
     return f"{count_noun(count, 'claim')}, none sure enough to be told: `slowwave show claims{where}`."
 
 

@@ -1,7 +1,7 @@
 """The standing claims about a project or a person: those that may be in a text that every session loads.
 
 A claim stands if all of these hold: it is active and no later claim doubts it; it
-does not take another claim back; a person typed it, or two sessions state
+does not take another claim back; it is no question; a person typed it, or two sessions state
 it; its confidence is high enough; none of its gates is False; and it is short enough for a statement, since a longer
 one is a log or a report that somebody pasted. A person typed it if its trust is `typed`, or that of one of its
 duplicates, whose words then stand for it. Where the trust is not known, the message that it quotes decides. Other cited
@@ -42,6 +42,7 @@ from slowwave.schemas.vocabulary import (
 from slowwave.store.notes import PREFIX
 from slowwave.text.fence import escape_line
 from slowwave.text.foreign import find_foreign_parts
+from slowwave.text.sentences import split_sentences
 from slowwave.text.times.days import localise
 from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import singularise
@@ -310,15 +311,16 @@ def join_by_message(
     claims are "…". A claim that is not in the message word for word, that is a rule, or that the code no longer bears
     out stays by itself. Joined claims have the first heading that one has.
     """
-    rows = view.read_by_id(CLAIMS, [claim.id for claim in claims], ["message_ids"])
-    ids = sorted({row["message_ids"][0] for row in rows.values() if row["message_ids"]})
+    cited = _find_cited(view, claims)
     texts = {
         key: " ".join(row["text"].split())
-        for key, row in view.read_by_id(MESSAGES, ids, ["text"]).items()
+        for key, row in view.read_by_id(
+            MESSAGES, sorted(filter(None, set(cited.values()))), ["text"]
+        ).items()
     }
     groups = dict[str, list[StandingClaim]]()
-    for claim in claims:
-        message = next(iter(rows[claim.id]["message_ids"]), "")
+    for claim in _drop_contained(claims, cited):
+        message = cited[claim.id]
         by_itself = claim.standing or claim.code_note
         is_quote = not by_itself and claim.text in texts.get(message, "")
         groups.setdefault(message if is_quote else claim.id, []).append(claim)
@@ -339,25 +341,53 @@ def join_by_message(
     ]
 
 
+def _find_cited(view: View, claims: Sequence[StandingClaim]) -> dict[str, str]:
+    """Return by claim the id of the message that it quotes; empty if it quotes none."""
+    rows = view.read_by_id(CLAIMS, [claim.id for claim in claims], ["message_ids"])
+    return {key: next(iter(row["message_ids"]), "") for key, row in rows.items()}
+
+
+def _drop_contained(
+    claims: Sequence[StandingClaim], cited: Mapping[str, str]
+) -> list[StandingClaim]:
+    """Return the claims without those that a longer claim of the same message begins with: an answer is also told with
+    its question behind it.
+    """
+    longer = defaultdict[str, list[str]](list)
+    for claim in claims:
+        longer[cited[claim.id]].append(claim.text)
+    return [
+        claim
+        for claim in claims
+        if claim.standing
+        or not any(
+            text.startswith(f"{claim.text.rstrip('.!')} (")
+            for text in longer[cited[claim.id]]
+        )
+    ]
+
+
 def _find_typed(
     view: View, places: Collection[str], texts: Mapping[str, str]
 ) -> dict[str, list[str]]:
-    """Return the active claims that a person typed in each message, by its id, as one line each.
+    """Return the active claims that a person typed in each message, by its id, as one line each: with what explains it,
+    and without, if that is too long.
 
     Args:
         places: workspaces of the claims; without one, none is found.
         texts: the messages' texts by id, as one line each.
     """
     found = defaultdict[str, list[str]](list)
-    columns = ["summary", "message_ids", TRUST, *CHAIN]
+    columns = ["summary", "quote", "detail", "message_ids", TRUST, *CHAIN]
     condition = _build_condition({"workspace": places})
     rows = view.read(CLAIMS, columns, condition).to_pylist() if places else []
     for row in rows:
         message = next(iter(row["message_ids"] or ()), "")
         summary = " ".join(row["summary"].split())
         is_typed = row[TRUST] == Trust.TYPED and not is_perhaps_changed(row)
-        if is_typed and summary in texts.get(message, ""):
-            found[message].append(summary)
+        said = map(drop_last_question, (word_claim(row), summary) if is_typed else ())
+        words = [*filter(None, said)]
+        found[message] += [one for one in words if one in texts.get(message, "")]
     return found
 
 
@@ -370,13 +400,14 @@ def find_heading(claims: Sequence[StandingClaim]) -> str:
 def join_quotes(text: str, quotes: Sequence[str], beside: Sequence[str] = ()) -> str:
     """Return quotes from a text as one, in its order; words that it has between two of them are "…".
 
-    Those of `beside` that stand next to a quote are joined to it, as long as the whole is no longer than LONGEST.
+    Those of `beside` that stand next to a quote, or go on where it ends, are joined to it, as long as the whole is no
+    longer than LONGEST.
     """
     spans = sorted(_locate(text, quote) for quote in quotes) if text else []
-    for span in sorted(_locate(text, quote) for quote in beside):
+    near = {_locate(text, quote) for quote in beside}
+    for span in sorted(near, key=lambda span: (span[0], -span[1])):
         touching = any(_is_next(text, span, other) for other in spans)
-        length = sum(stop - start for start, stop in (*spans, span))
-        if touching and span not in spans and length <= LONGEST:
+        if touching and _measure([*spans, span]) <= LONGEST:
             spans = sorted([*spans, span])
     if len(spans) < 2:
         return quotes[0]
@@ -397,9 +428,14 @@ def _locate(text: str, quote: str) -> tuple[int, int]:
 
 
 def _is_next(text: str, span: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Return True if no word of a text stands between two spans, and they do not overlap."""
+    """Return True if no word of a text stands between two spans; they may overlap."""
     first, second = sorted((span, other))
-    return first[1] <= second[0] and not re.search(r"\w", text[first[1] : second[0]])
+    return not re.search(r"\w", text[first[1] : second[0]])
+
+
+def _measure(spans: Sequence[tuple[int, int]]) -> int:
+    """Return the number of characters in spans, each once."""
+    return len({at for span in spans for at in range(*span)})
 
 
 def take_in_turn(groups: Iterable[Sequence[Item]]) -> Iterator[Item]:
@@ -434,9 +470,9 @@ def _make_claim(
     sessions = _count_sessions(view, row, statements)
     message = first.message
     said = first.row
-    text = word_claim(said)
+    text = drop_last_question(word_claim(said))
     session = view.native_sessions.get(said["session_id"])
-    if session is None or not (first.typed or sessions >= BORNE_OUT):
+    if session is None or not text or not (first.typed or sessions >= BORNE_OUT):
         return None
     noted = (
         "noted"
@@ -484,6 +520,14 @@ def word_claim(row: ClaimRow) -> str:
     detail = " ".join((row["detail"] or "").split())
     has_both = bool(detail) and summary in quote and detail in quote
     return quote if has_both and len(quote) <= LONGEST else summary
+
+
+def drop_last_question(text: str) -> str:
+    """Return a text without the questions at its end; what is only asked does not hold."""
+    starts = [span.start for span in split_sentences(text)]
+    while starts and text.endswith("?"):
+        text = text[: starts.pop()].rstrip()
+    return text
 
 
 def is_certainly_typed(said: ClaimRow, message: MessageRow) -> bool:

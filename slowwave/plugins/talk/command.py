@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slowwave.cli.common import ERR, OUT, command
+from slowwave.cli.common import ERR, OUT, PROJECT, command
 from slowwave.cli.opening import load_settings, start_small_night
 from slowwave.text.cells import shorten_text
 
@@ -44,7 +44,8 @@ def talk(
     workspace: Annotated[
         str | None,
         typer.Option(
-            help="Use only memories of this workspace, which the talk then belongs to."
+            *PROJECT,
+            help="Use only memories of this project, which the talk then belongs to.",
         ),
     ] = None,
 ) -> None:

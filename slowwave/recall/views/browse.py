@@ -19,13 +19,26 @@ from slowwave.recall.retrieve.rows import explain_unknown_category
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.rows import ClaimRow, TopicRow
-from slowwave.schemas.tables import CLAIMS, GATES, TOPICS, TRUST, UTC_US
+from slowwave.schemas.tables import (
+    CLAIMS,
+    GATES,
+    SESSIONS,
+    SUMMARIES,
+    TOPICS,
+    TRUST,
+    UTC_US,
+)
 from slowwave.schemas.vocabulary import MODEL_KEY, Status
+from slowwave.text.cells import shorten_text
+from slowwave.text.pyramid import MASTER
+from slowwave.text.summarise import ASKED, split_told_parts
 from slowwave.text.times.days import localise
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 FENCE = 1.5
 """Tukey's: distances of the quartiles beyond them from which a value is an outlier."""
+NAME_CHARS = 100
+"""Most characters of a session's name that is taken from what was asked."""
 AS_STORED = [
     "summary",
     "detail",
@@ -317,6 +330,24 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
         for row in rows
     ]
     return sorted(themes, key=lambda theme: (-theme.strength, theme.name, theme.id))
+
+
+def name_sessions(view: View, keys: Sequence[str]) -> dict[str, str]:
+    """Return the name of each session: its title, or what was asked in it first, or its id in its transcript."""
+    inside = pc.field("scope_id").isin(pa.array(keys, pa.string()))
+    masters = inside & (pc.field("tier") == MASTER)
+    rows = view.read(SUMMARIES, ["scope_id", "text"], masters).to_pylist()
+    asked = {
+        row["scope_id"]: (split_told_parts(row["text"]) or {}).get(ASKED, "")
+        for row in rows
+    }
+    sessions = view.read_by_id(SESSIONS, keys, ["title", "native_id"])
+    return {
+        key: row["title"]
+        or shorten_text(" ".join(asked.get(key, "").split()), NAME_CHARS)
+        or row["native_id"]
+        for key, row in sessions.items()
+    }
 
 
 def name_topics(view: View, topics: Sequence[str]) -> dict[str, str]:

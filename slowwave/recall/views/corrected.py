@@ -1,4 +1,4 @@
-"""Find the claim that somebody wants to correct."""
+"""Find the claim that somebody wants to correct, and the correction that somebody takes back."""
 
 from slowwave.recall.hits import fold_text
 from slowwave.recall.release.view import View
@@ -8,7 +8,14 @@ from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.names import SHORTEST, find_named_row
-from slowwave.store.notes import PREFIX, Corrected, parse_correction, read_written
+from slowwave.store.notes import (
+    PREFIX,
+    Corrected,
+    parse_correction,
+    read_note_lines,
+    read_notes,
+    read_written,
+)
 
 COLUMNS = ["workspace", "summary", "status", "canonical_id", "superseded_by", "reason"]
 
@@ -41,6 +48,36 @@ def find_claim_to_correct(
         raise UsageError(f"the claim says that already: {row['summary']}")
     key = row["claim_id"]
     return row, Corrected(key, hash_words(row["workspace"], row["summary"]))
+
+
+def find_correction(view: View, name: str) -> str:
+    """Return the id of the last note that corrects a claim and was not taken back, or that is named itself.
+
+    Raises:
+        UsageError: no correction has the id, and no claim that has it is corrected.
+    """
+    holding = {one.id for one in read_notes(view.dir) if one.verdict != "rejected"}
+    notes = {
+        line["session_id"]: named.claim
+        for line in read_note_lines(view.dir)
+        if line["session_id"] in holding
+        and (named := parse_correction(line.get("tags")))
+    }
+    begins = name.partition("/")[0].removeprefix(PREFIX)
+    wanted = [
+        note
+        for note, claim in notes.items()
+        if claim.startswith(name) or note.removeprefix(PREFIX).startswith(begins)
+    ]
+    if len(begins) >= SHORTEST and wanted:
+        return str(wanted[-1])
+    found = find_named_row(view, name)
+    if found and found.kind == "claim":  # a correction's own claim
+        row = view.read_by_id(CLAIMS, [found.id], ["session_id"])[found.id]
+        note = str(view.native_sessions.get(row["session_id"], ""))
+        if note in notes:
+            return note
+    raise UsageError(f"{name} is neither a correction nor a claim that is corrected")
 
 
 def _read_claim(view: View, key: str) -> ClaimRow:
