@@ -33,6 +33,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.store import Snapshot, Store, writer_lock
+from slowwave.store.indexes import count_unindexed
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.publishing import publish, read_releases, roll_back
 from slowwave.store.repair import check_store
@@ -194,7 +195,7 @@ def test_a_table_with_other_columns_is_refused_and_left_as_it_is(
     store: Store, change: Callable[[Any], object], told: str
 ) -> None:
     store.merge(TOPICS, topics("a"))
-    change(store.open_table(TOPICS))
+    change(store.open_dataset(TOPICS))
     publish(store, "of another version", None)
     before = store.read_versions(RELEASED)
     for create in (False, True):
@@ -247,12 +248,10 @@ def test_the_full_text_index_covers_every_row_before_a_release(store: Store) -> 
         pa.Table.from_pylist([summary(1, "slow owls sleep")], schema=SUMMARIES.schema),
     )
     compact_store(store)
-    table = store.open_table(SUMMARIES)
-    stats = table.index_stats(table.list_indices()[0].name)
-    assert stats is not None
-    assert stats.num_unindexed_rows == 0
-    found = table.search("sleeping", query_type="fts").select(["summary_id"]).to_list()
-    assert [row["summary_id"] for row in found] == ["1"]
+    dataset = store.open_dataset(SUMMARIES)
+    assert count_unindexed(dataset) == 0
+    found = dataset.to_table(["summary_id"], full_text_query="sleeping")
+    assert found["summary_id"].to_pylist() == ["1"]
 
 
 def test_a_full_text_index_that_a_failed_write_left_in_part_is_made_anew(
