@@ -354,11 +354,13 @@ def create_table(
 def _has_only_new_keys(
     dataset: lance.LanceDataset, table: Table, rows: pa.Table
 ) -> bool:
-    """Return True if no row's key is stored. Of many keys it is not asked: that costs as much as a merge."""
+    """Return True if no row's key is stored. A large table is not asked: that costs as much as a merge."""
     if not dataset.get_fragments():
         return True
-    keys = rows[table.key].to_pylist() if rows.num_rows <= IDS_AT_ONCE else []
-    return bool(keys) and not dataset.count_rows(pc.field(table.key).isin(keys))
+    if max(rows.num_rows, dataset.count_rows()) > IDS_AT_ONCE:
+        return False
+    keys = rows[table.key].to_pylist()
+    return not dataset.count_rows(pc.field(table.key).isin(keys))
 
 
 def _clear_bad_vectors(table: Table, rows: pa.Table) -> pa.Table:

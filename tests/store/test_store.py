@@ -87,6 +87,32 @@ def test_merging_what_is_stored_makes_no_version(store: Store) -> None:
     assert store.read_versions(RELEASED) == before
 
 
+def test_a_vector_with_a_value_that_is_no_number_is_stored_as_none(
+    store: Store,
+) -> None:
+    good, bad = [0.0] * VECTOR_DIM, [float("nan"), *[0.0] * (VECTOR_DIM - 1)]
+
+    def make(*vectors: list[float] | None, first: int = 0) -> pa.Table:
+        rows = [
+            summary(first + number, "said") | {"vector": vector}
+            for number, vector in enumerate(vectors)
+        ]
+        return pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
+
+    store.append(SUMMARIES, make(bad, None, good))
+    store.merge(SUMMARIES, make(good, bad, first=2))
+    store.merge(SUMMARIES, make(good, bad, first=4))
+    kept = store.read(SUMMARIES, ["summary_id", "vector"]).to_pylist()
+    assert {row["summary_id"]: row["vector"] for row in kept} == {
+        "0": None,
+        "1": None,
+        "2": good,
+        "3": None,
+        "4": good,
+        "5": None,
+    }
+
+
 @pytest.mark.parametrize("count", [1, 20])
 def test_columns_of_few_rows_or_of_all_are_set_and_what_they_were_leaves_the_disk(
     store: Store, count: int
