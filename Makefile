@@ -37,7 +37,7 @@ $(LINKS):
 # requirements.txt is complete (tests/test_reading_alone.py), so nothing is resolved and KeyBERT does not bring torch.
 $(STAMP): pyproject.toml requirements.txt
 	@$(CHECK_PYTHON)
-	@echo "This downloads 530 MB of packages into $(VENV), where they take 1.4 GB. Nothing else on this machine is changed."
+	@echo "This downloads 455 MB of packages into $(VENV), where they take 1.2 GB. Nothing else on this machine is changed."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) --no-deps -r requirements.txt -e .
 	@touch $@
@@ -55,9 +55,10 @@ demo: install ## a night over data/samples, then three questions answered with t
 		echo; echo "? $$asked"; $(BIN)/slowwave recall "$$asked" -k 3 --store $(DEMO_STORE) --space demo; done
 	@echo "Look at it in a browser: $(BIN)/slowwave ui --store $(DEMO_STORE) --space demo"
 
-# Three workers for two cores: many tests wait for a server or for a process that is killed.
+# Three workers for two cores: many tests wait for a server or for a process that is killed. A test that hangs ends its
+# worker (pyproject.toml), and begins once more in the next one.
 test: dev ## every test
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 1
 
 test-fleet: dev ## several machines: a store in a bucket of a real S3 server, nights on a cluster of Ray's
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m fleet tests/fleet

@@ -114,11 +114,12 @@ def split_batches(
     rows: pl.DataFrame, max_weight: int, weight: str = "messages"
 ) -> Iterable[pl.DataFrame]:
     """Yield rows (sessions, …) in batches of about so much weight; by the order alone, so the same after a crash."""
-    batch = (
-        (rows[weight].cum_sum() - 1) // max_weight
-        if rows.height
-        else pl.Series([], dtype=pl.Int64)
-    )
+    if rows.is_empty():
+        return
+    if rows[weight].sum() <= max_weight:
+        yield rows
+        return
+    batch = (rows[weight].cum_sum() - 1) // max_weight
     for _, part in rows.with_columns(batch.alias("batch")).group_by(
         "batch", maintain_order=True
     ):

@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 import pytest
-from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from slowwave.engines.encoders.load import load_encoder, load_original
@@ -23,6 +22,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.isolate import LOG
+from tests.kept_folders import make_once
 from tests.killed_nights import SAMPLES, SMALL, digests
 
 for name in (
@@ -157,20 +157,16 @@ def samples_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunRe
 
     The first of pytest-xdist's workers that needs it does the night, and each has a copy.
     """
-    base, own = (
-        tmp_path_factory.getbasetemp(),
-        tmp_path_factory.mktemp("samples") / "store",
-    )
-    made = (
-        base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    ) / "night over samples"
-    with FileLock(f"{made}.lock"):
-        if not (made / "report").exists():
-            report = run_night(
-                [SAMPLES],
-                Settings(store=made / "store", encoder="hash-384", gists="extractive"),
-            )
-            (made / "report").write_bytes(pickle.dumps(report))
+
+    def make(folder: Path) -> None:
+        report = run_night(
+            [SAMPLES],
+            Settings(store=folder / "store", encoder="hash-384", gists="extractive"),
+        )
+        (folder / "report").write_bytes(pickle.dumps(report))
+
+    made = make_once(tmp_path_factory, "night over samples", make)
+    own = tmp_path_factory.mktemp("samples") / "store"
     return Path(shutil.copytree(made / "store", own)), pickle.loads(
         (made / "report").read_bytes()
     )
@@ -178,10 +174,12 @@ def samples_night(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunRe
 
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Digests of the tables after a night of `tests/killed_nights.py` that nobody killed, done in this process."""
-    store = tmp_path_factory.mktemp("undisturbed")
-    run_night([SAMPLES], Settings(store=store, **SMALL)).check_complete()
-    return digests(store)
+    """Digests of the tables after a night of `tests/killed_nights.py` that nobody killed, done in a test's process."""
+
+    def make(store: Path) -> None:
+        run_night([SAMPLES], Settings(store=store, **SMALL)).check_complete()
+
+    return digests(make_once(tmp_path_factory, "undisturbed night", make))
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ COMPARED = (*RELEASED, ACTIONS, MARKS)
 
 FORKS = get_context("forkserver")  # what a night imports is imported once
 FORKS.set_forkserver_preload(
-    ["lancedb", "sklearn.feature_extraction.text", "slowwave.flows.nightly"]
+    ["lance", "sklearn.feature_extraction.text", "slowwave.flows.nightly"]
 )
 
 

@@ -3,8 +3,10 @@
 import time
 from collections.abc import Callable
 
-PATIENCE = 1_800
-"""Seconds after which a test gives up. It ends a test that hangs, and none that is only slow."""
+PATIENCE = 1_000
+"""Seconds after which a test gives up. It ends a test that hangs, and none that is only slow.
+
+It is less than `faulthandler_timeout` (pyproject.toml), which ends what waits for nothing of this kind."""
 
 
 def wait_until(

@@ -21,6 +21,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import lancedb
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
@@ -184,7 +185,7 @@ def time_asks(
     memory: Memory, root: Path, encoder: Encoder, queries: Sequence[str]
 ) -> dict[str, dict[str, float]]:
     """Return milliseconds of each way to ask, which take turns: the first query (cold), then quantiles of the rest."""
-    table = Store.open(root).open_table(PASSAGES)
+    table = lancedb.connect(root / "default").open_table(PASSAGES.name)
     reports = {
         query: ". ".join((*queries, *queries)[n : n + REPORT])
         for n, query in enumerate(queries)

@@ -64,7 +64,7 @@ from slowwave.store.place import find_place
 from slowwave.store.private import replace_file
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, is_dropped, make_ledger_rows, read_ledger
-from slowwave.store.store import Store
+from slowwave.store.store import Store, create_table
 
 KEPT = (MESSAGES, SESSIONS, COMPLETIONS, MERGES, EXCLUSIONS, FORGOTTEN, RUNS, RELEASES)
 """Tables whose intact fragments are kept: read, paid for or decided. The rows of all other tables are derived."""
@@ -310,8 +310,6 @@ def _salvage_table(
         bad: files that differ from the manifest.
         dim: dimensions of the store's vectors.
     """
-    from lancedb import connect
-
     path = folder / f"{table.name}.lance"
     last = _find_last_version(folder, table)
     cut = {fragment for fragment in bad if fragment.parent == path / "_versions"}
@@ -324,12 +322,7 @@ def _salvage_table(
         shutil.rmtree(path, ignore_errors=True)
     elif table in KEPT:
         rows, total = _read_intact(path, table, rows, bad)
-    connect(folder).create_table(
-        table.name,
-        rows,
-        mode="overwrite" if present else "create",
-        on_bad_vectors="null",
-    )
+    create_table(folder, table, rows, "overwrite" if present else "create")
     # a version that a release names must not be used for other rows
     while (dataset := lance.dataset(str(path))).version <= last:
         dataset.restore()  # type: ignore[no-untyped-call]
@@ -405,7 +398,7 @@ def mend_releases(store: Store) -> None:
             name = _name_table(broken.where)
             with suppress(*READ_TROUBLE):
                 # A version that no longer exists can't be tagged.
-                store.open_table(TABLES[name]).tags.create(
+                store.open_dataset(TABLES[name]).tags.create(
                     release.name, release.versions[name]
                 )
         is_kept = _get_tag(store.dir, MESSAGES.name, release.name).exists()

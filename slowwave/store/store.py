@@ -8,11 +8,10 @@ brings the duplicates back.
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -42,14 +41,12 @@ from slowwave.store.place import find_place
 from slowwave.store.private import close_to_others, make_private_folder
 from slowwave.store.releases import check_columns, check_tables_exist, load_releases
 
-if TYPE_CHECKING:  # importing it takes a second, and only writers need it
-    from lancedb.db import DBConnection
-    from lancedb.table import LanceTable
-
-    Write = Callable[[LanceTable, pa.Table], object]
+Write = Callable[[lance.LanceDataset, pa.Table], object]
 
 IDS_AT_ONCE = 2_000
 """Keys in one filter: longer lists cost more to plan than a second scan."""
+LARGE = 1 << 20
+"""Bytes of rows from which on a write is given free memory."""
 
 
 class Store:
@@ -64,12 +61,6 @@ class Store:
         self.space = space
         self.dir = root / space
         self._opened: dict[str, tuple[tuple[str, int, int], lance.LanceDataset]] = {}
-
-    @cached_property
-    def _db(self) -> "DBConnection":
-        from lancedb import connect
-
-        return connect(self.dir)
 
     @classmethod
     def open(
@@ -118,7 +109,7 @@ class Store:
                         )
                     else:
                         schema = table.build_disk_schema(store.dim)
-                        store._db.create_table(table.name, schema=schema, exist_ok=True)
+                        create_table(directory, table, schema.empty_table())
         return store
 
     @property
@@ -150,9 +141,7 @@ class Store:
                     pa.nulls(len(rows), table.schema.field(at).type),
                 )
                 fit = rows.cast(table.schema).cast(table.build_disk_schema(dim))
-                self._db.create_table(
-                    table.name, fit, mode="overwrite", on_bad_vectors="null"
-                )
+                create_table(self.dir, table, fit, mode="overwrite")
                 check_not_torn(self.open_dataset(table))
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:
@@ -165,10 +154,6 @@ class Store:
             if newest is not None:
                 self._opened[table.name] = (newest, dataset)
         return dataset
-
-    def open_table(self, table: Table) -> "LanceTable":
-        """Return the LanceDB table at its newest version."""
-        return cast("LanceTable", self._db.open_table(table.name))
 
     def read(
         self,
@@ -227,9 +212,7 @@ class Store:
         Raises:
             BadRows: a key is null or occurs twice.
         """
-        return self._write(
-            table, rows, lambda opened, fit: opened.add(fit, on_bad_vectors="null")
-        )
+        return self._write(table, rows, lance.LanceDataset.insert)
 
     def merge(self, table: Table, rows: pa.Table) -> int:
         """Insert rows with new keys, and replace the rows with known keys; return how many were written.
@@ -238,17 +221,17 @@ class Store:
             BadRows: a key is null or occurs twice.
         """
 
-        def merge(opened: "LanceTable", fit: pa.Table) -> None:
-            if not self.open_dataset(table).get_fragments():
-                # No key is known: adding the rows takes half as long.
-                opened.add(fit, on_bad_vectors="null")
+        def merge(dataset: lance.LanceDataset, fit: pa.Table) -> None:
+            if _has_only_new_keys(dataset, table, fit):
+                # Adding the rows takes half as long.
+                dataset.insert(fit)
                 return
             builder = (
-                opened.merge_insert(table.key)
+                dataset.merge_insert(table.key)
                 .when_matched_update_all()
                 .when_not_matched_insert_all()
             )
-            builder.use_index(False).execute(fit, on_bad_vectors="null")
+            builder.use_index(False).execute(fit)
 
         return self._write(table, rows, merge)
 
@@ -277,10 +260,9 @@ class Store:
             columns = [*rows.columns, *stored.columns[1:]]
             return self.merge(table, pa.table(columns, [*rows.column_names, *others]))
 
-        def merge(_: "LanceTable", fit: pa.Table) -> None:
+        def merge(dataset: lance.LanceDataset, fit: pa.Table) -> None:
             builder = (
-                self.open_dataset(table)
-                .merge_insert(table.key)
+                dataset.merge_insert(table.key)
                 .when_matched_update_all()
                 .use_index(False)
             )
@@ -297,17 +279,16 @@ class Store:
             ).to_pylist()
         }
         fresh = [row for row in rows.to_pylist() if stored.get(row[table.key]) != row]
-        return self.merge(table, pa.Table.from_pylist(fresh, schema=table.schema))
+        write = self.merge if stored else self.append
+        return write(table, pa.Table.from_pylist(fresh, schema=table.schema))
 
     def delete_ids(self, table: Table, ids: Iterable[str]) -> None:
         """Delete the rows with these keys. Without keys, no version is made."""
         if not (chunks := list(_split_chunks(ids))):
             return
-        from lancedb.expr import col
-
         with translate_write_errors(self.dir):
             for chunk in chunks:
-                self.open_table(table).delete(col(table.key).isin(chunk))
+                self.open_dataset(table).delete(pc.field(table.key).isin(chunk))
             check_not_torn(self.open_dataset(table))
 
     def read_versions(self, tables: Iterable[Table]) -> dict[str, int]:
@@ -319,14 +300,15 @@ class Store:
         """Restore the tables to these versions, each as a new version. Tables that have not changed are left alone."""
         with translate_write_errors(self.dir):
             for name, version in versions.items():
-                if int((table := self.open_table(TABLES[name])).version) != version:
-                    table.restore(version)
+                if self.open_dataset(TABLES[name]).version != version:
+                    path = str(self.dir / f"{name}.lance")
+                    lance.dataset(path, version=version).restore()  # type: ignore[no-untyped-call]
 
     def _write(
         self,
         table: Table,
         rows: pa.Table,
-        write: "Write",
+        write: Write,
         but: Sequence[str] = (),
     ) -> int:
         """Check rows, cast them to the stored schema without the columns `but`, write them, and return how many.
@@ -353,11 +335,47 @@ class Store:
                     table.name,
                     f"{repeated} of {rows.num_rows} rows repeat a {table.key}",
                 )
-            release_memory()
+            if fit.nbytes > LARGE:
+                release_memory()
             with translate_write_errors(self.dir):
-                write(self.open_table(table), fit)
+                write(self.open_dataset(table), _clear_bad_vectors(table, fit))
                 check_not_torn(self.open_dataset(table))
         return int(rows.num_rows)
+
+
+def create_table(
+    folder: Path, table: Table, rows: pa.Table, mode: str = "create"
+) -> None:
+    """Make a table of a space with these rows, or with `mode="overwrite"` its next version."""
+    path = str(folder / f"{table.name}.lance")
+    lance.write_dataset(_clear_bad_vectors(table, rows), path, mode=mode)
+
+
+def _has_only_new_keys(
+    dataset: lance.LanceDataset, table: Table, rows: pa.Table
+) -> bool:
+    """Return True if no row's key is stored. A large table is not asked: that costs as much as a merge."""
+    if not dataset.get_fragments():
+        return True
+    if max(rows.num_rows, dataset.count_rows()) > IDS_AT_ONCE:
+        return False
+    keys = rows[table.key].to_pylist()
+    return not dataset.count_rows(pc.field(table.key).isin(keys))
+
+
+def _clear_bad_vectors(table: Table, rows: pa.Table) -> pa.Table:
+    """Set vectors to null that hold a value that is no number: no distance to them is one."""
+    if table.vector not in rows.column_names:
+        return rows
+    at = rows.column_names.index(table.vector)
+    vectors = rows.column(at).combine_chunks()
+    is_bad = np.isnan(vectors.flatten().to_numpy(zero_copy_only=False))
+    if not is_bad.any():
+        return rows
+    bad = pc.unique(pc.list_parent_indices(vectors).filter(pa.array(is_bad)))
+    is_fit = pc.invert(pc.is_in(pa.array(range(len(rows))), bad))
+    cleared = pc.if_else(is_fit, vectors, pa.scalar(None, vectors.type))
+    return rows.set_column(at, rows.field(at), cleared)
 
 
 def release_memory() -> None:

@@ -4,7 +4,7 @@ Failures raise `StoreUnwritable`: the disk is full or read-only, or a table is b
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from slowwave.schemas.errors import translate_write_errors
 from slowwave.schemas.settings import StoreSettings
@@ -14,6 +14,7 @@ from slowwave.store.manifest import (
     check_not_torn,
     drop_release_manifests,
     list_pinned_files,
+    list_versions,
     mark_synced,
     sync_changes,
 )
@@ -31,10 +32,7 @@ MOST_FILES = 20
 
 
 def compact_table(store: Store, table: Table) -> bool:
-    """Rewrite a table with many small files or many deleted rows; return True if it was rewritten.
-
-    `lancedb`'s own `optimize` also cleans up, and raises if a version older than a week is tagged.
-    """
+    """Rewrite a table with many small files or many deleted rows; return True if it was rewritten."""
     stats = store.open_dataset(table).stats.dataset_stats(SMALL_ROWS)
     gone = stats["num_deleted_rows"] > MOST_GONE * max(1_000, store.count(table))
     if due := gone or stats["num_small_files"] > MOST_FILES:
@@ -71,10 +69,7 @@ def pick_kept(releases: Sequence[Release], settings: StoreSettings) -> list[Rele
 
 
 def drop_old_versions(store: Store, settings: StoreSettings) -> int:
-    """Unpin the releases that the settings don't keep, and delete unpinned versions; return the bytes freed.
-
-    `lancedb`'s own clean-up stops at the first tagged version, so this goes through `lance`.
-    """
+    """Unpin the releases that the settings don't keep, and delete unpinned versions; return the bytes freed."""
     releases = read_releases(store)
     with translate_write_errors(store.dir):
         if len(chosen := pick_kept(releases, settings)) < len(releases):
@@ -84,8 +79,16 @@ def drop_old_versions(store: Store, settings: StoreSettings) -> int:
                 GRACE, error_if_tagged_old_versions=False
             )
             for table in TABLES.values()
+            if _has_old_version(store, table)
         ]
         return sum(int(freed.bytes_removed) for freed in done)
+
+
+def _has_old_version(store: Store, table: Table) -> bool:
+    """Return True if a table has a version of which the grace period is over."""
+    begun = (datetime.now(UTC) - GRACE).timestamp()
+    versions = list_versions(store.dir / f"{table.name}.lance").values()
+    return any(path.stat().st_mtime < begun for path in versions)
 
 
 def _unpin_all_but(store: Store, releases: Sequence[Release]) -> None:
@@ -105,10 +108,9 @@ def rewrite_tables(store: Store, tables: Iterable[Table] = TABLES.values()) -> N
     """
     with translate_write_errors(store.dir):
         for table in tables:
-            opened = store.open_table(table)
-            for index in opened.list_indices():
-                opened.drop_index(index.name)
             dataset = store.open_dataset(table)
+            for index in dataset.describe_indices():
+                dataset.drop_index(index.name)
             if any(
                 len(fragment.metadata.files) > 1 for fragment in dataset.get_fragments()
             ):

@@ -148,7 +148,7 @@ def _measure_indexes(job: Job, draft: Release) -> dict[str, float]:
         if name := indexes[table]:
             shares[table.name] = share = measure_nearest_found(view, table)
             if check_nearest({name: share}):
-                job.store.open_table(table).drop_index(name)
+                job.store.open_dataset(table).drop_index(name)
     return shares
 
 

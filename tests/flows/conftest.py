@@ -1,8 +1,12 @@
 """A store of one night that several files begin with, each test at the same place: nights know their files by path."""
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -12,7 +16,7 @@ from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds
 from slowwave.tasks.topics import cluster
 from slowwave.tasks.topics.cluster import TopicLimits
-from tests.kept_folders import restore
+from tests.kept_folders import make_once, restore
 from tests.talk_files import write_talk
 from tests.waiting import PATIENCE
 
@@ -47,15 +51,43 @@ def night_of_fifteen(night_of_twelve: Path) -> Path:
     return Path(shutil.copytree(folder, folder.with_name("kept of two")))
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[None]:
-    """A real Prefect server for a file's tests. They ignore warnings: it gives some at its end, on some machines."""
-    from prefect.testing.utilities import (
-        prefect_test_harness,  # seconds for whoever collects this file
-    )
+@pytest.fixture(scope="session")
+def prefect_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database of Prefect's. Its hundred migrations cost a server more than all else of its start."""
 
-    with prefect_test_harness(server_startup_timeout=PATIENCE):
-        yield
+    def make(folder: Path) -> None:
+        url = f"sqlite+aiosqlite:///{folder / 'prefect.db'}"
+        own = {
+            **os.environ,
+            "PREFECT_HOME": str(folder / "home"),
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": url,
+        }
+        words = ["-m", "prefect", "server", "database", "upgrade", "--yes"]
+        subprocess.run([sys.executable, *words], env=own, check=True)
+
+    return make_once(tmp_path_factory, "prefect database", make) / "prefect.db"
+
+
+@pytest.fixture
+def prefect_home(prefect_database: Path, tmp_path: Path) -> Path:
+    """A folder for a Prefect server of a test's own, with a database."""
+    home = tmp_path / "prefect"
+    home.mkdir()
+    shutil.copy(prefect_database, home)
+    return home
+
+
+@pytest.fixture(scope="module")
+def server(prefect_database: Path) -> Iterator[None]:
+    """A real Prefect server for a file's tests. They ignore warnings: it gives some at its end, on some machines."""
+    from prefect.testing import utilities  # seconds for whoever collects this file
+
+    folder = mkdtemp()  # the server deletes it
+    shutil.copy(prefect_database, Path(folder) / "prefect-test.db")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utilities, "mkdtemp", lambda: folder)
+        with utilities.prefect_test_harness(server_startup_timeout=PATIENCE):
+            yield
 
 
 def give(patch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ LEDGERS = {
     table.name
     for table in (MARKS, QUARANTINE, FORGOTTEN, EXCLUSIONS, RUNS, RELEASES, COMPLETIONS)
 }
-READING = ("open_dataset", "open_table", "read", "read_as_stored", "read_ids", "count")
+READING = ("open_dataset", "read", "read_as_stored", "read_ids", "count")
 WRITING = ("append", "merge", "update", "merge_changed", "delete_ids")
 PARENTS = {
     "read": set(),

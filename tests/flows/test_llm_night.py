@@ -131,10 +131,10 @@ def test_a_claim_is_found_by_words_that_only_a_models_detail_has(
         )
         run_night([said], settings(store, llm=spec, gists="off", embeddings=False))
         hits = Memory.open(store).recall("Is ornithology of interest to anybody?")
-        indexes = Store.open(store).open_table(CLAIMS).list_indices()
+        indexes = Store.open(store).open_dataset(CLAIMS).describe_indices()
         found.append(
             (
-                sorted(index.columns[0] for index in indexes),
+                sorted(index.field_names[0] for index in indexes),
                 [hit.text for hit in hits[:1]],
             )
         )

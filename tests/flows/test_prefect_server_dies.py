@@ -56,7 +56,7 @@ NIGHTS = {
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+def server(prefect_home: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """A Prefect server of its own, on a free port."""
     port = free_port()
     words = [
@@ -72,7 +72,7 @@ def server(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     ]
     own = {
         **os.environ,
-        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_HOME": str(prefect_home),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     }
     process = subprocess.Popen(

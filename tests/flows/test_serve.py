@@ -76,13 +76,15 @@ def states_of_runs(port: int) -> set[str]:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def served(
+    prefect_home: Path, tmp_path: Path
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """`deployments/serve.sh` in a session of its own, of which nothing is left at the end."""
     port = free_port()
     given = {
         "PORT": str(port),
         "DEPLOYMENTS": str(write_deployments(tmp_path)),
-        "PREFECT_HOME": str(tmp_path / "prefect"),
+        "PREFECT_HOME": str(prefect_home),
         "TZ": "Asia/Tokyo",
         "PREFECT_WORKER_QUERY_SECONDS": "2",
         "PREFECT_SERVER_UI_ENABLED": "false",

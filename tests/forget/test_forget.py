@@ -285,7 +285,7 @@ def test_after_forgetting_no_byte_holds_the_words_and_the_rest_is_what_it_was(
 
 
 def _is_pinned(store: Store, name: str) -> bool:
-    return name in store.open_table(MESSAGES).tags.list()
+    return name in store.open_dataset(MESSAGES).tags.list()
 
 
 def test_a_transcript_on_disk_is_not_read_again_and_what_it_gains_is(

@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from lancedb.expr import col, lit
 
 from slowwave.schemas.tables import MESSAGES
 from slowwave.store import Store
@@ -87,9 +86,7 @@ def test_verify_names_the_first_broken_row(tmp_path: Path) -> None:
     store = Store.open(tmp_path, create=True)
     store.append(MESSAGES, build_message_table(chain("one", "two", "three")))
     assert find_broken_chains(store)[1] == []
-    store.open_table(MESSAGES).update(
-        where=col("native_id") == lit("m1"), values={"text": "forged"}
-    )
+    store.open_dataset(MESSAGES).update({"text": "'forged'"}, "native_id = 'm1'")
     checked, broken = find_broken_chains(store)
     assert checked["messages"] == 3
     assert len(broken) == 1

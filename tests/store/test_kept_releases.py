@@ -102,9 +102,9 @@ def test_what_lance_could_not_delete_is_deleted(
     store.merge(TOPICS, topics("d"))
     store.open_dataset(TOPICS).optimize.compact_files()
     for number in (1, 2):
-        store.open_table(TOPICS).tags.delete(f"r{number}")
+        store.open_dataset(TOPICS).tags.delete(f"r{number}")
     drop_versions_at_once(store, TOPICS)
-    tags = store.open_table(TOPICS).tags.list()
+    tags = store.open_dataset(TOPICS).tags.list()
     assert [
         lance.dataset(
             str(store.dir / "topics.lance"), version=tag["version"]

@@ -33,6 +33,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.store import Snapshot, Store, writer_lock
+from slowwave.store.indexes import count_unindexed
 from slowwave.store.manifest import compute_table_digest
 from slowwave.store.publishing import publish, read_releases, roll_back
 from slowwave.store.repair import check_store
@@ -84,6 +85,32 @@ def test_merging_what_is_stored_makes_no_version(store: Store) -> None:
     before = store.read_versions(RELEASED)
     assert store.merge_changed(TOPICS, topics("b", "a")) == 0
     assert store.read_versions(RELEASED) == before
+
+
+def test_a_vector_with_a_value_that_is_no_number_is_stored_as_none(
+    store: Store,
+) -> None:
+    good, bad = [0.0] * VECTOR_DIM, [float("nan"), *[0.0] * (VECTOR_DIM - 1)]
+
+    def make(*vectors: list[float] | None, first: int = 0) -> pa.Table:
+        rows = [
+            summary(first + number, "said") | {"vector": vector}
+            for number, vector in enumerate(vectors)
+        ]
+        return pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
+
+    store.append(SUMMARIES, make(bad, None, good))
+    store.merge(SUMMARIES, make(good, bad, first=2))
+    store.merge(SUMMARIES, make(good, bad, first=4))
+    kept = store.read(SUMMARIES, ["summary_id", "vector"]).to_pylist()
+    assert {row["summary_id"]: row["vector"] for row in kept} == {
+        "0": None,
+        "1": None,
+        "2": good,
+        "3": None,
+        "4": good,
+        "5": None,
+    }
 
 
 @pytest.mark.parametrize("count", [1, 20])
@@ -194,7 +221,7 @@ def test_a_table_with_other_columns_is_refused_and_left_as_it_is(
     store: Store, change: Callable[[Any], object], told: str
 ) -> None:
     store.merge(TOPICS, topics("a"))
-    change(store.open_table(TOPICS))
+    change(store.open_dataset(TOPICS))
     publish(store, "of another version", None)
     before = store.read_versions(RELEASED)
     for create in (False, True):
@@ -247,12 +274,10 @@ def test_the_full_text_index_covers_every_row_before_a_release(store: Store) -> 
         pa.Table.from_pylist([summary(1, "slow owls sleep")], schema=SUMMARIES.schema),
     )
     compact_store(store)
-    table = store.open_table(SUMMARIES)
-    stats = table.index_stats(table.list_indices()[0].name)
-    assert stats is not None
-    assert stats.num_unindexed_rows == 0
-    found = table.search("sleeping", query_type="fts").select(["summary_id"]).to_list()
-    assert [row["summary_id"] for row in found] == ["1"]
+    dataset = store.open_dataset(SUMMARIES)
+    assert count_unindexed(dataset) == 0
+    found = dataset.to_table(["summary_id"], full_text_query="sleeping")
+    assert found["summary_id"].to_pylist() == ["1"]
 
 
 def test_a_full_text_index_that_a_failed_write_left_in_part_is_made_anew(
