@@ -247,7 +247,13 @@ def show_claim(at: Explorer, id: Id) -> Data:
     store = Store.open(at.settings.store, at.settings.space)
     ratings = [rating for rating in read(at.view.dir, Rating) if rating.id == key]
     return {
-        "claim": {**claim, "confidence": at.view.look_up_confidences([key]).get(key)},
+        "claim": {
+            **claim,
+            "confidence": at.view.look_up_confidences([key]).get(key),
+            "evidence_sessions": at.view.get_affirming(key).union(
+                claim["evidence_sessions"]
+            ),
+        },
         "checks": [check.as_dict() for check in at.view.code_checks.get(key, ())],
         "left_out": read_decisions(store).get(key),
         "topic": _find_topic(at, claim["topic_id"]),

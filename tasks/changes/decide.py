@@ -7,16 +7,20 @@ other, or is linked to it as the later one. The kind is the ledger's rule: it sa
 value or takes the earlier back.
 """
 
+import operator
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from slowwave.schemas.vocabulary import (
+    AFFIRMED,
     CORRECTED,
     LEADS,
+    NARROWED,
     PERHAPS_CHANGED,
     PERHAPS_RETRACTED,
     RETRACTED,
+    LedgerKind,
 )
 from slowwave.tasks.changes.pairs import CandidateClaims
 from slowwave.tasks.changes.verdicts import (
@@ -44,6 +48,7 @@ REASONS = {
     PERHAPS_RETRACTED: "perhaps taken back",
     LEADS: "perhaps told anew",
 }
+AGREEING = {AFFIRMED: "said again in other words", NARROWED: "of a narrower case"}
 RESTORING = {
     CHANGED: REAFFIRMED,
     RETRACTED: REAFFIRMED,
@@ -73,8 +78,15 @@ class ChangeDecision:
 
     @property
     def is_doubt(self) -> bool:
-        """Whether the earlier claim stays active."""
+        """Whether the earlier claim stays active, and may be changed."""
         return self.kind in DOUBTS
+
+    @property
+    def ledger_kind(self) -> LedgerKind:
+        """The kind of its row in the ledger."""
+        if self.kind in AGREEING:
+            return LedgerKind.AGREEMENT
+        return LedgerKind.DOUBT if self.is_doubt else LedgerKind.SUPERSESSION
 
 
 @dataclass(frozen=True)
@@ -85,14 +97,17 @@ class ChangeGuesses:
     """Probability of a change."""
     taken_back: Set[Rows]
     """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
+    agreeing: Mapping[Rows, str] = field(default_factory=dict)
+    """Pair -> AFFIRMED or NARROWED, where that is plain."""
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """The changes and doubts of one pass over the pairs."""
+    """The changes, doubts and agreements of one pass over the pairs."""
 
     changes: list[ChangeDecision]
     doubts: list[ChangeDecision]
+    agreements: list[ChangeDecision]
     freed: Set[int]
     """Retired rows that nothing active retires any more."""
 
@@ -104,7 +119,7 @@ def decide(
     corrections: Mapping[Rows, bool],
     undone: Set[frozenset[int]],
 ) -> Decisions:
-    """Return the changes and doubts that follow from guesses, verdicts and corrections.
+    """Return the changes, doubts and agreements that follow from guesses, verdicts and corrections.
 
     What others say does not change what the person or the own agent said, unless a person corrects it.
     """
@@ -119,7 +134,15 @@ def decide(
     changes = select_changes(found)
     left = {row: by for row, by in claims.retired.items() if row not in freed}
     retired = left | {decision.earlier: decision.later for decision in changes}
-    return Decisions(changes, select_doubts(found, retired), freed)
+    doubts = select_doubts(found, retired)
+    touched = {frozenset((one.earlier, one.later)) for one in (*changes, *doubts)}
+    agreements = [
+        one
+        for one in find_agreements(claims, guesses, verdicts)
+        if retired.keys().isdisjoint((one.earlier, one.later))
+        and frozenset((one.earlier, one.later)) not in touched
+    ]
+    return Decisions(changes, doubts, agreements, freed)
 
 
 def _select_applicable(
@@ -219,19 +242,52 @@ def find_changes(
     """
     changes = []
     sessions = claims.table["session_id"].to_pylist()
+    texts = claims.table["summary"].to_pylist()
     judged = {pair: verdict.likely for pair, verdict in verdicts.items()}
     for pair, likely in {**guesses.likely, **judged}.items():
         verdict = verdicts.get(pair)
         outcome = verdict.outcome if verdict else find_outcome(likely)
-        least = PERHAPS_CHANGED if sessions[pair[0]] == sessions[pair[1]] else LEADING
+        in_one = sessions[pair[0]] == sessions[pair[1]]
+        least = PERHAPS_CHANGED if in_one else LEADING
         if outcome is Outcome.NOTHING and (verdict or likely < least):
             # What is said in one session mostly stands together.
             continue
+        if in_one and not verdict and outcome is not Outcome.RETIRE:
+            if differ_in_one_word(texts[pair[0]], texts[pair[1]]):
+                # A list: "user 4711 is an admin", "user 4712 is an admin".
+                continue
         kind = _choose_kind(outcome, taken_back=pair in guesses.taken_back)
         change = _build_decision(claims, pair, kind, likely, verdict)
         if change.earlier not in claims.retired or change.earlier in freed:
             changes.append(change)
     return changes
+
+
+def differ_in_one_word(text: str, other: str) -> bool:
+    """Return True if two texts are the same word for word, but for one; who corrects something says more than that."""
+    words, others = (one.casefold().rstrip(".!?…").split() for one in (text, other))
+    same_length = len(words) == len(others)
+    return same_length and sum(map(operator.ne, words, others)) == 1
+
+
+def find_agreements(
+    claims: CandidateClaims,
+    guesses: ChangeGuesses,
+    verdicts: Mapping[Rows, PairVerdict],
+) -> list[ChangeDecision]:
+    """Return a decision for every pair whose later claim plainly changes nothing, and that no model has judged."""
+    return [
+        ChangeDecision(
+            earlier=old,
+            later=new,
+            kind=kind,
+            at=claims.times[new],
+            p=guesses.likely[old, new],
+            why=AGREEING[kind],
+        )
+        for (old, new), kind in sorted(guesses.agreeing.items())
+        if (old, new) not in verdicts and guesses.likely[old, new] < LEADING
+    ]
 
 
 def _choose_kind(outcome: Outcome, *, taken_back: bool) -> str:

@@ -14,7 +14,7 @@ a model of their own.
 
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
@@ -27,8 +27,10 @@ from slowwave.engines.encoders.onnx import open_session
 from slowwave.engines.encoders.protocol import find_vector_space
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.vocabulary import AFFIRMED, NARROWED
 from slowwave.tasks.changes.features import (
     READS,
+    VALUES,
     IdfTable,
     build_matrix,
     compute_features,
@@ -53,6 +55,7 @@ SCORED = pa.schema(
         ("claim", pa.string()),
         ("likely", pa.float32()),
         ("taken_back", pa.float32()),
+        ("agrees", pa.string()),
     ]
 )
 READER_FILE = "changes/reader.npz"
@@ -62,6 +65,8 @@ SCALE = 3.0
 """Factor on all inputs: a penalty on weights then weighs less."""
 DECIMALS = 4
 """Decimals of log-odds."""
+LEAST_KEPT = 0.4
+"""Least weight of a claim's words, as a share, that a claim which agrees with it has."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,15 @@ class Guesses(NamedTuple):
     """That it takes the earlier back without a new value."""
 
 
+class PairGuesses(NamedTuple):
+    """What is found of pairs, one entry a pair."""
+
+    likely: Scores
+    taken_back: Scores
+    agrees: Sequence[str | None]
+    """The rule of an agreement (`find_agreement`)."""
+
+
 class ChangeModel:
     """A fitted classifier: an ONNX graph from a feature matrix to log-odds of the classes, with the columns' names."""
 
@@ -190,8 +204,27 @@ def predict_pairs(features: Sequence[dict[str, float]]) -> Guesses:
     return Guesses(likely, taken_back)
 
 
-def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Guesses:
-    """Return the probabilities of each pair, computed in shards."""
+def find_agreement(features: Mapping[str, float]) -> str | None:
+    """Return why a later claim changes nothing, AFFIRMED or NARROWED, if its features say so plainly.
+
+    The reader must find that kind likelier than all others, and the later claim keep a part of the words. A narrower
+    case is a person's to make. An affirmation keeps a value, has no other value of any kind, and negates no less and no
+    more.
+    """
+    if features.get("of the earlier", 0.0) < LEAST_KEPT:
+        return None
+    read = {name: odds for name, odds in features.items() if name.startswith(READS)}
+    best = max(read, key=lambda name: read[name], default="").removeprefix(READS)
+    if best == NARROWED:
+        return None if features.get("by a model") else NARROWED
+    keeps = any(features.get(f"{kind} kept") for kind in VALUES)
+    differs = any(features.get(f"other {kind}") for kind in VALUES)
+    same = keeps and not differs and not features.get("turned")
+    return AFFIRMED if best == AFFIRMED and same else None
+
+
+def predict_changes(evidence: Evidence, executor: Executor = HERE) -> PairGuesses:
+    """Return what is found of each pair, computed in shards."""
     settings = compute_content_id(
         digest_shipped(CHANGES_FILE),
         digest_shipped(UNREAD_FILE),
@@ -209,10 +242,16 @@ def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Guesses:
         part = evidence.describe(slice(start, start + CHUNK_PAIRS))
         made.append(spread(executor, step, part, "claim").sort_by("place"))
     scores = pa.concat_tables(made)
-    return Guesses(scores["likely"].to_numpy(), scores["taken_back"].to_numpy())
+    return PairGuesses(
+        likely=scores["likely"].to_numpy(),
+        taken_back=scores["taken_back"].to_numpy(),
+        agrees=scores["agrees"].to_pylist(),
+    )
 
 
 def judge_shard(pairs: pa.Table, *, idf: IdfTable) -> pa.Table:
-    """Return the probabilities of each pair of a shard."""
-    guesses = predict_pairs(compute_features(pairs, idf))
-    return pa.table([pairs["place"], pairs["claim"], *guesses], schema=SCORED)
+    """Return what is found of each pair of a shard."""
+    features = compute_features(pairs, idf)
+    agrees = pa.array(map(find_agreement, features), pa.string())
+    columns = [pairs["place"], pairs["claim"], *predict_pairs(features), agrees]
+    return pa.table(columns, schema=SCORED)

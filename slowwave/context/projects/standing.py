@@ -18,6 +18,7 @@ from collections.abc import (
     Iterator,
     Mapping,
     Sequence,
+    Set,
 )
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -156,7 +157,8 @@ def collect_standing_claims(
     rows = [
         row
         for row in rows
-        if borne_out[row["claim_id"]] >= _find_least(row, min_confidence)
+        if borne_out[row["claim_id"]]
+        >= _find_least(row, view.get_affirming(row["claim_id"]), min_confidence)
         and len(row["summary"]) <= LONGEST
         and (perhaps_changed or not is_perhaps_changed(row))
         and row["claim_id"] not in view.chains.retractions
@@ -208,11 +210,13 @@ def _bear_out_later(
     return told
 
 
-def _find_least(row: ClaimRow, min_confidence: float | None) -> float:
+def _find_least(
+    row: ClaimRow, affirming: Set[str], min_confidence: float | None
+) -> float:
     """Return the least confidence of a claim: the one given, or else by the number of sessions that said it."""
     if min_confidence is not None:
         return min_confidence
-    is_borne_out = len(row["evidence_sessions"]) >= BORNE_OUT
+    is_borne_out = len(affirming.union(row["evidence_sessions"])) >= BORNE_OUT
     return SURE_BORNE_OUT if is_borne_out else SURE
 
 
@@ -508,6 +512,7 @@ def _count_sessions(
     evidence = {statement.row["session_id"] for statement in statements}
     if not is_foreign(row[TRUST], row["observer"]):
         evidence = set(row["evidence_sessions"]) or {row["session_id"]}
+        evidence |= view.get_affirming(row["claim_id"])
     evidence -= view.unconfirmed_notes
     return len({view.session_files.get(key, key) for key in evidence})
 
