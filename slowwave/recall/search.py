@@ -66,7 +66,6 @@ from slowwave.recall.release.tables import PassageIndex
 from slowwave.recall.release.view import (
     WITNESSES,
     View,
-    compute_confidences,
 )
 from slowwave.recall.retrieve.candidates import (
     DATED,
@@ -320,11 +319,17 @@ class Search:
             if row.id in matter
             for column in ("superseded_by", "perhaps_superseded_by")
         }
+        said_by = {
+            message
+            for key in changed_by - {None}
+            for message in self.view.chains.claims[key]["message_ids"]
+        }
         return [
             row
             for row in ordered
             if row.id in matter
             or row.id in changed_by
+            or not said_by.isdisjoint(row.ids)
             or (row.claim and row.claim.id in changed_by)
         ]
 
@@ -632,7 +637,6 @@ def trace_places(
 
 
 CLAIM_COLUMNS = [
-    CLAIMS.key,
     "category",
     "detail",
     "quote",
@@ -707,7 +711,7 @@ def _read_facts(view: View, ranked: Sequence[Candidate]) -> dict[str, ClaimFacts
             claims[row.id] = row.claim.id if row.claim else row.id
     offsets = view.find_offsets(CLAIMS, list(claims.values()))
     stored = view.take(CLAIMS, offsets, CLAIM_COLUMNS)
-    sure = compute_confidences(stored, view.unconfirmed_notes).tolist()
+    sure = view.compute_confidences(stored).tolist()
     rows = stored.to_pylist()
     topic_ids = [row["topic_id"] for row in rows if row["topic_id"]]
     topics = view.read_by_id(TOPICS, topic_ids, ["name"])
