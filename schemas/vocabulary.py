@@ -91,7 +91,7 @@ CORRECTED = "corrected"
 """Rule of a change that a person named: `slowwave correct`."""
 AFFIRMED = "affirmed"
 NARROWED = "narrowed"
-"""Rules of agreements: the later claim says the same in other words, or says something else of a narrower case alone."""
+"""Rules of agreements: the later claim says the same in other words, or something else of a narrower case alone."""
 LEADS = "leads"
 """Rule of a less likely doubt: an answer with both claims has the later one first, and does not mention a change."""
 

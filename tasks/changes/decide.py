@@ -9,7 +9,7 @@ value or takes the earlier back.
 
 import operator
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slowwave.schemas.vocabulary import (
@@ -25,6 +25,7 @@ from slowwave.schemas.vocabulary import (
 from slowwave.tasks.changes.pairs import CandidateClaims
 from slowwave.tasks.changes.verdicts import (
     LEADING,
+    SUPERSEDED,
     Outcome,
     PairVerdict,
     Rows,
@@ -97,8 +98,8 @@ class ChangeGuesses:
     """Probability of a change."""
     taken_back: Set[Rows]
     """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
-    agreeing: Mapping[Rows, str] = field(default_factory=dict)
-    """Pair -> AFFIRMED or NARROWED, where that is plain."""
+    plain: Mapping[Rows, str] = field(default_factory=dict)
+    """Pair -> AFFIRMED, NARROWED or RETRACTED, where that is plain."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ def decide(
     """
     reaffirmed = _select_applicable(claims, find_reaffirmations(claims, undone))
     freed = claims.reopened | {decision.later for decision in reaffirmed}
-    changed = find_changes(claims, guesses, verdicts, freed)
+    settled = settle_sessions(claims, guesses)
+    changed = find_changes(claims, settled, verdicts, freed)
     found = [
         *find_corrections(claims, corrections),
         *reaffirmed,
@@ -242,25 +244,40 @@ def find_changes(
     """
     changes = []
     sessions = claims.table["session_id"].to_pylist()
-    texts = claims.table["summary"].to_pylist()
     judged = {pair: verdict.likely for pair, verdict in verdicts.items()}
     for pair, likely in {**guesses.likely, **judged}.items():
         verdict = verdicts.get(pair)
         outcome = verdict.outcome if verdict else find_outcome(likely)
-        in_one = sessions[pair[0]] == sessions[pair[1]]
-        least = PERHAPS_CHANGED if in_one else LEADING
+        least = PERHAPS_CHANGED if sessions[pair[0]] == sessions[pair[1]] else LEADING
         if outcome is Outcome.NOTHING and (verdict or likely < least):
             # What is said in one session mostly stands together.
             continue
-        if in_one and not verdict and outcome is not Outcome.RETIRE:
-            if differ_in_one_word(texts[pair[0]], texts[pair[1]]):
-                # A list: "user 4711 is an admin", "user 4712 is an admin".
-                continue
         kind = _choose_kind(outcome, taken_back=pair in guesses.taken_back)
         change = _build_decision(claims, pair, kind, likely, verdict)
         if change.earlier not in claims.retired or change.earlier in freed:
             changes.append(change)
     return changes
+
+
+def settle_sessions(claims: CandidateClaims, guesses: ChangeGuesses) -> ChangeGuesses:
+    """Return the guesses with what the trees, which know hardly any changes within a session, can't tell of one.
+
+    What is plainly taken back is likely to be. Claims that differ in one word are a list ("user 4711 is an admin",
+    "user 4712 is an admin") unless the change is sure.
+    """
+    sessions = claims.table["session_id"].to_pylist()
+    texts = claims.table["summary"].to_pylist()
+    likely = dict(guesses.likely)
+    taken_back = set(guesses.taken_back)
+    for (old, new), p in guesses.likely.items():
+        if sessions[old] != sessions[new]:
+            continue
+        if guesses.plain.get((old, new)) == RETRACTED:
+            likely[old, new] = max(p, EVEN)
+            taken_back.add((old, new))
+        elif p < SUPERSEDED and differ_in_one_word(texts[old], texts[new]):
+            likely[old, new] = 0.0
+    return replace(guesses, likely=likely, taken_back=taken_back)
 
 
 def differ_in_one_word(text: str, other: str) -> bool:
@@ -285,8 +302,10 @@ def find_agreements(
             p=guesses.likely[old, new],
             why=AGREEING[kind],
         )
-        for (old, new), kind in sorted(guesses.agreeing.items())
-        if (old, new) not in verdicts and guesses.likely[old, new] < LEADING
+        for (old, new), kind in sorted(guesses.plain.items())
+        if kind in AGREEING
+        and (old, new) not in verdicts
+        and guesses.likely[old, new] < LEADING
     ]
 
 

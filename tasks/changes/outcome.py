@@ -17,6 +17,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.engines.encoders.pair_reader import PairReader
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.schemas.vocabulary import LedgerKind, Status
@@ -27,7 +28,7 @@ from slowwave.tasks.changes.decide import (
     decide,
 )
 from slowwave.tasks.changes.features import IdfTable
-from slowwave.tasks.changes.model import PairReader, predict_changes
+from slowwave.tasks.changes.model import predict_changes
 from slowwave.tasks.changes.pairs import (
     CandidateClaims,
     Evidence,
@@ -231,18 +232,18 @@ def _guess_changes(
     """Return what the classifier finds of the other pairs."""
     likely: dict[Rows, float] = {}
     taken_back: set[Rows] = set()
-    agreeing: dict[Rows, str] = {}
+    plain: dict[Rows, str] = {}
     found = predict_changes(evidence, executor)
     pairs = evidence.pairs.tolist()
-    for (old, new), change, back, agrees in zip(pairs, *found, strict=True):
+    for (old, new), change, back, kind in zip(pairs, *found, strict=True):
         if frozenset((old, new)) in without:
             continue
         likely[old, new] = float(change)
         if back > change - back:  # likelier than another value
             taken_back.add((old, new))
-        if agrees:
-            agreeing[old, new] = agrees
-    return ChangeGuesses(likely, taken_back, agreeing)
+        if kind:
+            plain[old, new] = kind
+    return ChangeGuesses(likely, taken_back, plain)
 
 
 def _build_outcome(

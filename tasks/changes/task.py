@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.engines.encoders.pair_reader import READER_FILE, find_reader
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import (
     CHAIN,
@@ -42,12 +43,7 @@ from slowwave.tasks.changes.chains import (
 )
 from slowwave.tasks.changes.decide import PERHAPS
 from slowwave.tasks.changes.features import READ, IdfTable
-from slowwave.tasks.changes.model import (
-    CHANGES_FILE,
-    READER_FILE,
-    UNREAD_FILE,
-    find_reader,
-)
+from slowwave.tasks.changes.model import CHANGES_FILE, UNREAD_FILE
 from slowwave.tasks.changes.outcome import (
     ACTIVE,
     VERSION,

@@ -15,13 +15,13 @@ from bench.fit.changes import (
     label_source,
 )
 from bench.recall.changes import Case
+from slowwave.engines.encoders.pair_reader import load_reader
 from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.changes.features import SAYS, build_matrix
 from slowwave.tasks.changes.model import (
     UNREAD_FILE,
     ChangeModel,
     load_change_model,
-    load_reader,
     predict_changes,
     predict_pairs,
 )
