@@ -7,7 +7,6 @@ other, or is linked to it as the later one. The kind is the ledger's rule: it sa
 value or takes the earlier back.
 """
 
-import operator
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -262,8 +261,8 @@ def find_changes(
 def settle_sessions(claims: CandidateClaims, guesses: ChangeGuesses) -> ChangeGuesses:
     """Return the guesses with what the trees, which know hardly any changes within a session, can't tell of one.
 
-    What is plainly taken back is likely to be. Claims that differ in one word are a list ("user 4711 is an admin",
-    "user 4712 is an admin") unless the change is sure.
+    What is plainly taken back is likely to be. Claims that differ in a name are a list ("user 4711 is an admin", "user
+    4712 is an admin") unless the change is sure.
     """
     sessions = claims.table["session_id"].to_pylist()
     texts = claims.table["summary"].to_pylist()
@@ -275,16 +274,24 @@ def settle_sessions(claims: CandidateClaims, guesses: ChangeGuesses) -> ChangeGu
         if guesses.plain.get((old, new)) == RETRACTED:
             likely[old, new] = max(p, EVEN)
             taken_back.add((old, new))
-        elif p < SUPERSEDED and differ_in_one_word(texts[old], texts[new]):
+        elif p < SUPERSEDED and differ_in_name(texts[old], texts[new]):
             likely[old, new] = 0.0
     return replace(guesses, likely=likely, taken_back=taken_back)
 
 
-def differ_in_one_word(text: str, other: str) -> bool:
-    """Return True if two texts are the same word for word, but for one; who corrects something says more than that."""
+def differ_in_name(text: str, other: str) -> bool:
+    """Return True if two texts are the same word for word, but for one that names what they tell of.
+
+    What is told of it follows the name; a value mostly stands last. Who corrects something says more than that.
+    """
     words, others = (one.casefold().rstrip(".!?…").split() for one in (text, other))
-    same_length = len(words) == len(others)
-    return same_length and sum(map(operator.ne, words, others)) == 1
+    differing = [
+        at
+        for at, pair in enumerate(zip(words, others, strict=False))
+        if pair[0] != pair[1]
+    ]
+    is_one = len(words) == len(others) and len(differing) == 1
+    return is_one and differing[0] < len(words) - 1
 
 
 def find_agreements(

@@ -54,6 +54,8 @@ SCORED = pa.schema(
 )
 LEAST_KEPT = 0.4
 """Least weight of a claim's words, as a share, that a claim which agrees with it has."""
+LEAST_NEAR = 0.35
+"""Least cosine of a claim and one of a narrower case."""
 LEAST_ABOUT = 0.25
 """Least weight of a retraction's words, as a share, that what it retracts has."""
 PLAINLY_RETRACTED = 1.75
@@ -141,7 +143,8 @@ def find_plain_kind(features: Mapping[str, float]) -> str | None:
     if features.get("of the earlier", 0.0) < LEAST_KEPT:
         return None
     if best == NARROWED:
-        return None if features.get("by a model") else NARROWED
+        is_near = features.get("cosine", 0.0) >= LEAST_NEAR
+        return NARROWED if is_near and not features.get("by a model") else None
     keeps = any(features.get(f"{kind} kept") for kind in VALUES)
     differs = any(features.get(f"other {kind}") for kind in VALUES)
     same = keeps and not differs and not features.get("turned")

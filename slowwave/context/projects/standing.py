@@ -18,7 +18,6 @@ from collections.abc import (
     Iterator,
     Mapping,
     Sequence,
-    Set,
 )
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -211,7 +210,7 @@ def _bear_out_later(
 
 
 def _find_least(
-    row: ClaimRow, affirming: Set[str], min_confidence: float | None
+    row: ClaimRow, affirming: frozenset[str], min_confidence: float | None
 ) -> float:
     """Return the least confidence of a claim: the one given, or else by the number of sessions that said it."""
     if min_confidence is not None:

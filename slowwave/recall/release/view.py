@@ -494,9 +494,9 @@ class View(Tables):
                 sessions[row["from_id"]].add(later["session_id"])
         return sessions
 
-    def get_affirming(self, claim: str) -> Set[str]:
+    def get_affirming(self, claim: str) -> frozenset[str]:
         """Return the other sessions in which a person said the same as a claim in other words."""
-        return self.affirming.get(claim, frozenset())
+        return frozenset(self.affirming.get(claim, ()))
 
     def find_session_ids(self, native: Collection[str]) -> list[str]:
         """Return the ids of the sessions with one of the transcripts' own ids, and of those below them (`ID/AGENT`)."""
