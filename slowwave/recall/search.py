@@ -834,11 +834,12 @@ class ExchangePlaces:
 def _find_surroundings(layout: PassageIndex, row: Candidate) -> ExchangePlaces:
     """Return which messages stand around a message that was found."""
     at = row.row["position"]
-    last = max(at, (row.beside or row).row["position"])
+    exchange = layout.find_exchange(at)
+    last = max(at, *exchange, (row.beside or row).row["position"])
     reply = layout.find_reply(last)
     return ExchangePlaces(
         own=int(layout.message[at]),
-        exchange=layout.message[layout.find_exchange(at)].tolist(),
+        exchange=layout.message[exchange].tolist(),
         reply=None if reply is None else int(layout.message[reply]),
         answered=None if reply is None else (last, reply),
     )
