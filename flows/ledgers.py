@@ -310,11 +310,7 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
     """
     from slowwave.tasks.changes.verdicts import PairAnswer
 
-    ledger = [
-        row
-        for row in _collect_merges(_open_store(settings))
-        if row["state"] == "in force" and row["rule"] != LEADS
-    ]
+    ledger = _collect_in_force(settings)
     judged = [
         row
         for row in ledger
@@ -335,9 +331,7 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
             row["likely"] = f"{_get_likely(row):.0%}{doubt}"
         notes += _count_by_judge(of_kind, what)
         rows += sorted(of_kind, key=lambda row: (-_get_likely(row), row["merge_id"]))
-    agreeing = [row for row in ledger if row["kind"] == LedgerKind.AGREEMENT]
-    for row in agreeing:
-        row |= {"answer": None, "by": "classifier", "likely": f"{_get_likely(row):.0%}"}
+    agreeing = _select_agreements(ledger)
     notes += _count_agreements(agreeing, everything)
     rows += agreeing if everything else []
     notes += [f"{len(judged)} pairs judged by a model."] if judged else []
@@ -350,6 +344,25 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         "is changed, or may be, by": "into",
     }
     return Listing(rows, columns, notes)
+
+
+def _collect_in_force(settings: Settings) -> list[ListedMerge]:
+    """Return the decisions that hold, but for the least likely."""
+    return [
+        row
+        for row in _collect_merges(_open_store(settings))
+        if row["state"] == "in force" and row["rule"] != LEADS
+    ]
+
+
+def _select_agreements(ledger: list[ListedMerge]) -> list[ListedMerge]:
+    """Return the rows on claims that both hold, as the list of changes shows them."""
+    rows = [row for row in ledger if row["kind"] == LedgerKind.AGREEMENT]
+    for row in rows:
+        row["answer"] = None
+        row["by"] = "classifier"
+        row["likely"] = f"{_get_likely(row):.0%}"
+    return rows
 
 
 def _count_agreements(rows: list[ListedMerge], everything: bool) -> list[str]:

@@ -326,7 +326,8 @@ class Search:
         }
         said_by = {
             message
-            for key in changed_by - {None}
+            for key in changed_by
+            if key is not None
             for message in self.view.chains.claims[key]["message_ids"]
         }
         return [

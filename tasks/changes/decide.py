@@ -284,14 +284,12 @@ def differ_in_name(text: str, other: str) -> bool:
 
     What is told of it follows the name; a value mostly stands last. Who corrects something says more than that.
     """
-    words, others = (one.casefold().rstrip(".!?…").split() for one in (text, other))
-    differing = [
-        at
-        for at, pair in enumerate(zip(words, others, strict=False))
-        if pair[0] != pair[1]
-    ]
-    is_one = len(words) == len(others) and len(differing) == 1
-    return is_one and differing[0] < len(words) - 1
+    words = text.casefold().rstrip(".!?…").split()
+    others = other.casefold().rstrip(".!?…").split()
+    if len(words) != len(others):
+        return False
+    differing = [at for at, word in enumerate(words) if word != others[at]]
+    return len(differing) == 1 and differing[0] < len(words) - 1
 
 
 def find_agreements(
