@@ -332,7 +332,10 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         notes += _count_by_judge(of_kind, what)
         rows += sorted(of_kind, key=lambda row: (-_get_likely(row), row["merge_id"]))
     agreeing = _select_agreements(ledger)
-    notes += _count_agreements(agreeing, everything)
+    notes += _count_agreements(
+        agreeing,
+        everything,
+    )
     rows += agreeing if everything else []
     notes += [f"{len(judged)} pairs judged by a model."] if judged else []
     columns = {
@@ -365,7 +368,10 @@ def _select_agreements(ledger: list[ListedMerge]) -> list[ListedMerge]:
     return rows
 
 
-def _count_agreements(rows: list[ListedMerge], everything: bool) -> list[str]:
+def _count_agreements(
+    rows: list[ListedMerge],
+    everything: bool,
+) -> list[str]:
     """Return a line on the claims that another one agrees with; where they are not listed, how to list them."""
     rules = Counter(row["rule"] for row in rows)
     counts = " and ".join(f"{count} {rule}" for rule, count in sorted(rules.items()))

@@ -411,7 +411,10 @@ def tell_replies_once(lines: Sequence[Line]) -> list[Line]:
     for line in lines:
         note = _read_note(line)
         if note and any(one.startswith(note) for one in told):
-            line = _shorten_told_note(line, note)
+            line = _shorten_told_note(
+                line,
+                note,
+            )
         elif note:
             told.append(note)
         once.append(line)
@@ -428,7 +431,10 @@ def _read_note(line: Line) -> str:
     return reply if is_repeated else note
 
 
-def _shorten_told_note(line: Line, note: str) -> Line:
+def _shorten_told_note(
+    line: Line,
+    note: str,
+) -> Line:
     """Return a line whose note is told elsewhere; with its words, if without them it would name nothing new."""
     short = _shorten_note(line)
     is_whole = line.later.endswith(f"{THEN}{note})")
@@ -445,7 +451,10 @@ def _shorten_note(line: Line) -> Line:
     return show_pieces(replace(line, later="" if note == REPLY else later), line.pieces)
 
 
-def list_new_values(text: str, before: str) -> list[str]:
+def list_new_values(
+    text: str,
+    before: str,
+) -> list[str]:
     """Return the names and numbers of a text, up to MOST_VALUES, that another does not have."""
     known = before.casefold()
     values = dict.fromkeys(
@@ -456,7 +465,10 @@ def list_new_values(text: str, before: str) -> list[str]:
     return [*values][:MOST_VALUES]
 
 
-def _is_value(word: str, last: str) -> bool:
+def _is_value(
+    word: str,
+    last: str,
+) -> bool:
     """Return True for a name or a number; a capital tells nothing behind the word `last` if that ends a sentence."""
     name = word.strip(MARKS)
     begins = not last[-1:].isalnum() or not word.startswith(name)

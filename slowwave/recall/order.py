@@ -277,7 +277,12 @@ def _add_successors(
         messages = view.chains.claims[key]["message_ids"]
         if not there.isdisjoint((key, *messages)):
             continue
-        successor = _find_successor(view, row, key, query)
+        successor = _find_successor(
+            view,
+            row,
+            key,
+            query,
+        )
         if successor is not None:
             there.update((key, *messages))
             shown.append(_mark_row(view, successor, query))
@@ -299,8 +304,21 @@ def _find_successor(
     if "claim" in query.kinds:
         is_allowed = bool(mask_allowed_claims(view, query)[offsets].all())
         later = cast(CandidateRow, view.chains.claims[key])
-        found = replace(row, kind="claim", id=key, row=later)
-        return replace(found, claim=None, beside=None) if is_allowed else None
+        found = replace(
+            row,
+            kind="claim",
+            id=key,
+            row=later,
+        )
+        return (
+            replace(
+                found,
+                claim=None,
+                beside=None,
+            )
+            if is_allowed
+            else None
+        )
     _, positions = view.claims.find_claim_positions(offsets)
     is_passing = mask_allowed_passages(view, query)[positions]
     if "message" not in query.kinds or not is_passing.any():
@@ -309,5 +327,14 @@ def _find_successor(
     (passage,) = view.take(
         PASSAGES, view.passages.offsets[[at]], PASSAGE_COLUMNS
     ).to_pylist()
-    found = replace(row, id=passage["message_id"], row=passage | {"position": at})
-    return replace(found, claim=None, beside=None, copies=())
+    found = replace(
+        row,
+        id=passage["message_id"],
+        row=passage | {"position": at},
+    )
+    return replace(
+        found,
+        claim=None,
+        beside=None,
+        copies=(),
+    )

@@ -805,13 +805,24 @@ def _read_exchanges(
         view, {at for places in surroundings.values() for at in places.list_offsets()}
     )
     turns = {row.id for row in ranked if row.beside and not row.is_alone}
-    objecting = _find_objecting(view, surroundings.values(), messages)
+    objecting = _find_objecting(
+        view,
+        surroundings.values(),
+        messages,
+    )
     exchanges: dict[str, tuple[list[MessageRow], tuple[Fragment, ...]]] = {}
     for key, places in surroundings.items():
         others = [at for at in places.exchange if at != places.own]
         cited = [places.own, *others] if key in turns else [places.own]
         there = [messages[at] for at in cited if at in messages]
-        exchanges[key] = there, _make_fragments(places, messages, objecting)
+        exchanges[key] = (
+            there,
+            _make_fragments(
+                places,
+                messages,
+                objecting,
+            ),
+        )
     return exchanges
 
 
@@ -883,7 +894,10 @@ def _find_objecting(
 
 def _may_object(reply: MessageRow | None) -> bool:
     """Return True for a reply of few words, which may be a whole sentence."""
-    return reply is not None and _is_short(reply["text"], 2 * LEANING_WORDS)
+    return reply is not None and _is_short(
+        reply["text"],
+        2 * LEANING_WORDS,
+    )
 
 
 def _make_fragments(
@@ -914,7 +928,10 @@ def leans_on_answer(reply: str) -> bool:
     return _is_short(first) and not only_assents(first) and objects(first)
 
 
-def _is_short(text: str, most: int = LEANING_WORDS) -> bool:
+def _is_short(
+    text: str,
+    most: int = LEANING_WORDS,
+) -> bool:
     return len(set(extract_content_words(text))) <= most
 
 

@@ -314,7 +314,10 @@ def _build_transcript(at: Explorer, claim: Row) -> list[Data]:
     ]
 
 
-def _find_evidence(at: Explorer, claim: Row) -> Row:
+def _find_evidence(
+    at: Explorer,
+    claim: Row,
+) -> Row:
     """Return the confidence of a claim, and the sessions that bear it out."""
     key = claim["claim_id"]
     affirming = at.view.get_affirming(key)

@@ -126,7 +126,12 @@ def decide(
     reaffirmed = _select_applicable(claims, find_reaffirmations(claims, undone))
     freed = claims.reopened | {decision.later for decision in reaffirmed}
     settled = settle_sessions(claims, guesses)
-    changed = find_changes(claims, settled, verdicts, freed)
+    changed = find_changes(
+        claims,
+        settled,
+        verdicts,
+        freed,
+    )
     found = [
         *find_corrections(claims, corrections),
         *reaffirmed,
@@ -139,7 +144,11 @@ def decide(
     touched = {frozenset((one.earlier, one.later)) for one in (*changes, *doubts)}
     agreements = [
         one
-        for one in find_agreements(claims, guesses, verdicts)
+        for one in find_agreements(
+            claims,
+            guesses,
+            verdicts,
+        )
         if retired.keys().isdisjoint((one.earlier, one.later))
         and frozenset((one.earlier, one.later)) not in touched
     ]
@@ -258,7 +267,10 @@ def find_changes(
     return changes
 
 
-def settle_sessions(claims: CandidateClaims, guesses: ChangeGuesses) -> ChangeGuesses:
+def settle_sessions(
+    claims: CandidateClaims,
+    guesses: ChangeGuesses,
+) -> ChangeGuesses:
     """Return the guesses with what the trees, which know hardly any changes within a session, can't tell of one.
 
     What is plainly taken back is likely to be. Claims that differ in a name are a list ("user 4711 is an admin", "user
@@ -276,10 +288,17 @@ def settle_sessions(claims: CandidateClaims, guesses: ChangeGuesses) -> ChangeGu
             taken_back.add((old, new))
         elif p < SUPERSEDED and differ_in_name(texts[old], texts[new]):
             likely[old, new] = 0.0
-    return replace(guesses, likely=likely, taken_back=taken_back)
+    return replace(
+        guesses,
+        likely=likely,
+        taken_back=taken_back,
+    )
 
 
-def differ_in_name(text: str, other: str) -> bool:
+def differ_in_name(
+    text: str,
+    other: str,
+) -> bool:
     """Return True if two texts are the same word for word, but for one that names what they tell of.
 
     What is told of it follows the name; a value mostly stands last. Who corrects something says more than that.

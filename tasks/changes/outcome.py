@@ -243,7 +243,11 @@ def _guess_changes(
             taken_back.add((old, new))
         if kind:
             plain[old, new] = kind
-    return ChangeGuesses(likely, taken_back, plain)
+    return ChangeGuesses(
+        likely,
+        taken_back,
+        plain,
+    )
 
 
 def _build_outcome(

@@ -208,7 +208,11 @@ def _bear_out_later(
     return told
 
 
-def _find_least(view: View, row: ClaimRow, min_confidence: float | None) -> float:
+def _find_least(
+    view: View,
+    row: ClaimRow,
+    min_confidence: float | None,
+) -> float:
     """Return the least confidence of a claim: the one given, or else by the number of sessions that said it."""
     if min_confidence is not None:
         return min_confidence

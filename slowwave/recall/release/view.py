@@ -476,7 +476,11 @@ class View(Tables):
 
     def compute_confidences(self, rows: pa.Table) -> Floats:
         """Return the confidence of some claims (columns WITNESSES)."""
-        return compute_confidences(rows, self.unconfirmed_notes, self.affirming)
+        return compute_confidences(
+            rows,
+            self.unconfirmed_notes,
+            self.affirming,
+        )
 
     @shared_property
     def affirming(self) -> dict[str, set[str]]:

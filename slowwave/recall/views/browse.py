@@ -136,7 +136,15 @@ def _read_claims(view: View, ids: list[str], topics: dict[str, str]) -> list[Cla
     """Return claims by id; `topics` are names by id."""
     sure = view.look_up_confidences(ids)
     rows = view.read_by_id(CLAIMS, ids, COLUMNS)
-    shown = [_make_claim(view, rows[key], sure[key], topics) for key in ids]
+    shown = [
+        _make_claim(
+            view,
+            rows[key],
+            sure[key],
+            topics,
+        )
+        for key in ids
+    ]
     checks = view.code_checks
     return [replace(claim, not_in_code=checks.get(claim.id, ())) for claim in shown]
 
