@@ -1,6 +1,7 @@
 """The ledgers of a memory as data: what `slowwave inspect` and the pages list."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -51,6 +52,7 @@ DECISIONS = {
     LedgerKind.DUPLICATE: "merged",
     LedgerKind.SUPERSESSION: "changed",
     LedgerKind.DOUBT: "perhaps changed",
+    LedgerKind.AGREEMENT: "both hold",
     LedgerKind.JUDGEMENT: "judged by a model",
 }
 """What each kind of row in MERGES decides, as a table says it."""
@@ -304,14 +306,11 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
     """Return the claims that a later claim changed, then those that one may have changed, the surest first.
 
     Each row says who decided: the classifier, a language model or a person. The notes say how many to expect wrong.
+    `everything` includes the claims that a later one affirms, or holds beside for a narrower case.
     """
     from slowwave.tasks.changes.verdicts import PairAnswer
 
-    ledger = [
-        row
-        for row in _collect_merges(_open_store(settings))
-        if row["state"] == "in force" and row["rule"] != LEADS
-    ]
+    ledger = _collect_in_force(settings)
     judged = [
         row
         for row in ledger
@@ -332,6 +331,12 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
             row["likely"] = f"{_get_likely(row):.0%}{doubt}"
         notes += _count_by_judge(of_kind, what)
         rows += sorted(of_kind, key=lambda row: (-_get_likely(row), row["merge_id"]))
+    agreeing = _select_agreements(ledger)
+    notes += _count_agreements(
+        agreeing,
+        everything,
+    )
+    rows += agreeing if everything else []
     notes += [f"{len(judged)} pairs judged by a model."] if judged else []
     columns = {
         "merge": "merge_id",
@@ -342,6 +347,36 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         "is changed, or may be, by": "into",
     }
     return Listing(rows, columns, notes)
+
+
+def _collect_in_force(settings: Settings) -> list[ListedMerge]:
+    """Return the decisions that hold, but for the least likely."""
+    return [
+        row
+        for row in _collect_merges(_open_store(settings))
+        if row["state"] == "in force" and row["rule"] != LEADS
+    ]
+
+
+def _select_agreements(ledger: list[ListedMerge]) -> list[ListedMerge]:
+    """Return the rows on claims that both hold, as the list of changes shows them."""
+    rows = [row for row in ledger if row["kind"] == LedgerKind.AGREEMENT]
+    for row in rows:
+        row["answer"] = None
+        row["by"] = "classifier"
+        row["likely"] = f"{_get_likely(row):.0%}"
+    return rows
+
+
+def _count_agreements(
+    rows: list[ListedMerge],
+    everything: bool,
+) -> list[str]:
+    """Return a line on the claims that another one agrees with; where they are not listed, how to list them."""
+    rules = Counter(row["rule"] for row in rows)
+    counts = " and ".join(f"{count} {rule}" for rule, count in sorted(rules.items()))
+    told = "" if everything else ": `--all` lists them"
+    return [f"{counts} by a later claim, which changes nothing{told}."] if rows else []
 
 
 def _get_pair(row: ListedMerge) -> frozenset[str]:
@@ -418,7 +453,7 @@ def _collect_merges(store: Store) -> list[ListedMerge]:
 
 def _is_in_force(row: MergeRow, source: ClaimRow, target: ClaimRow) -> bool:
     """Return True if a decision still holds, given its claims as they are now; empty ones are not there any more."""
-    if row["kind"] == LedgerKind.DOUBT:
+    if row["kind"] in (LedgerKind.DOUBT, LedgerKind.AGREEMENT):
         return source.get("status") == target.get("status") == Status.ACTIVE
     if row["kind"] == LedgerKind.JUDGEMENT:
         return bool(source and target)

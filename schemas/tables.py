@@ -702,7 +702,7 @@ MERGES: "Table[rows.MergeRow]" = Table(
         string_field("merge_id", "hash of the pair and the rule"),
         string_field(
             "kind",
-            "a LedgerKind; of a doubt both stand; a judgement is a word on both",
+            "a LedgerKind; of a doubt or an agreement both stand; a judgement is a word on both",
             null=False,
         ),
         string_field("from_id", null=False),

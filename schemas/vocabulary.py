@@ -70,12 +70,14 @@ class Status(StrEnum):
 class LedgerKind(StrEnum):
     """What a row of `merges` decides.
 
-    After a doubt both claims stay active. A judgement is a model's answer on a pair.
+    After a doubt both claims stay active. Of an agreement the later claim changes nothing: its rule says why. A
+    judgement is a model's answer on a pair.
     """
 
     DUPLICATE = "duplicate"
     SUPERSESSION = "supersession"
     DOUBT = "doubt"
+    AGREEMENT = "agreement"
     JUDGEMENT = "judgement"
 
 
@@ -87,6 +89,9 @@ PERHAPS_RETRACTED = "perhaps retracted"
 RETRACTIONS = (RETRACTED, PERHAPS_RETRACTED)
 CORRECTED = "corrected"
 """Rule of a change that a person named: `slowwave correct`."""
+AFFIRMED = "affirmed"
+NARROWED = "narrowed"
+"""Rules of agreements: the later claim says the same in other words, or something else of a narrower case alone."""
 LEADS = "leads"
 """Rule of a less likely doubt: an answer with both claims has the later one first, and does not mention a change."""
 

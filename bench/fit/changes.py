@@ -49,19 +49,19 @@ from bench.harness import ROOT, Figures, Row, run
 from bench.recall.changes import Case, read_cases, run_night_over
 from bench.recall.talks import list_lines, load_conversations
 from slowwave.engines.encoders.load import load_encoder
+from slowwave.engines.encoders.pair_reader import (
+    READER_FILE,
+    READS,
+    PairReader,
+    combine_vectors,
+)
 from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.store import Store
-from slowwave.tasks.changes.features import READS, SAYS, build_matrix
-from slowwave.tasks.changes.model import (
-    CHANGES_FILE,
-    READER_FILE,
-    UNREAD_FILE,
-    PairReader,
-    combine_vectors,
-)
+from slowwave.tasks.changes.features import SAYS, build_matrix
+from slowwave.tasks.changes.model import CHANGES_FILE, UNREAD_FILE
 from slowwave.tasks.changes.pairs import (
     Evidence,
     build_candidate_claims,

@@ -131,7 +131,7 @@ def _make_hit_lines(
     """
     rows = view.read_by_id(MESSAGES, [hit.id for hit in hits], SHOWN)
     gists = view.read_by_id(GISTS, list(rows), ["summary"])
-    known = _join_known_texts(view, query, hits)
+    known = _join_own_texts(view, query, hits)
     acknowledging = find_acknowledgements(view, query, hits)
     changes = _format_changes_of(view, query, rows.keys())
     lines: dict[str, Line] = {}
@@ -438,25 +438,22 @@ def _weigh_speaker(
     )
 
 
-def _join_known_texts(
+def _join_own_texts(
     view: View,
     query: Query,
     hits: Sequence[Hit],
 ) -> str:
-    """Return the texts of the hits, and of later claims from the running sessions, a line each."""
+    """Return the texts of the later claims from the running sessions, a line each."""
     own = set(view.find_session_ids(query.own_sessions))
-    later = {
-        hit.id: view.chains.claims.get(
-            hit.superseded_by or hit.perhaps_superseded_by or ""
-        )
+    later = (
+        view.chains.claims.get(hit.superseded_by or hit.perhaps_superseded_by or "")
         for hit in hits
-    }
-    own_texts = [
-        str(row["summary"])
-        for row in later.values()
+    )
+    return "\n".join(
+        _flatten(str(row["summary"]))
+        for row in later
         if row is not None and row["session_id"] in own
-    ]
-    return "\n".join(map(_flatten, (*(hit.text for hit in hits), *own_texts)))
+    )
 
 
 def _is_replaced(

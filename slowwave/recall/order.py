@@ -23,9 +23,13 @@ from slowwave.recall.release.view import (
     is_superseded,
     mark_changes,
 )
-from slowwave.recall.retrieve.candidates import Candidate, CandidateRow
-from slowwave.recall.retrieve.rows import mask_allowed_claims
-from slowwave.schemas.tables import CLAIMS, NO_CHAIN, TRUST, ChainRow
+from slowwave.recall.retrieve.candidates import (
+    PASSAGE_COLUMNS,
+    Candidate,
+    CandidateRow,
+)
+from slowwave.recall.retrieve.rows import mask_allowed_claims, mask_allowed_passages
+from slowwave.schemas.tables import CLAIMS, NO_CHAIN, PASSAGES, TRUST, ChainRow
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, SUMMARISED, Status, Trust
 from slowwave.text.words import TERM, extract_content_words, singular_words, stem
 
@@ -75,7 +79,7 @@ def order_by_change(
     query: Query,
 ) -> list[Candidate]:
     """Return rows in the order in which they are shown, marked with what changed them by the time asked about, and with
-    the claims that hold in place of superseded ones.
+    what holds in place of superseded ones.
 
     What is superseded stands last, since the night's ledger says so; before it a message that asks the same word for
     word, since it can tell nothing more. All else that orders them is a guess, and moves a
@@ -261,28 +265,76 @@ def _add_successors(
     rows: Sequence[Candidate],
     query: Query,
 ) -> list[Candidate]:
-    """Return marked rows, each that is superseded followed by the claim that holds in its place, where the query's
-    conditions let that through and neither it nor its messages were found.
+    """Return marked rows, each that is superseded followed by what holds in its place, where the query's conditions let
+    that through and neither it nor its messages were found.
     """
-    there = {key for row in rows for key in (row.id, row.claim and row.claim.id)}
+    there = {key for row in rows for key in (*row.ids, row.claim and row.claim.id)}
     shown: list[Candidate] = []
     for row in rows:
         shown.append(row)
         if (key := row.row["superseded_by"]) is None:
             continue
-        later = view.chains.claims[key]
-        if not there.isdisjoint((key, *later["message_ids"])):
+        messages = view.chains.claims[key]["message_ids"]
+        if not there.isdisjoint((key, *messages)):
             continue
-        offsets = view.find_offsets(CLAIMS, [key]) if "claim" in query.kinds else ()
-        if len(offsets) and mask_allowed_claims(view, query)[offsets].all():
-            there.add(key)
-            claim = replace(
-                row,
-                kind="claim",
-                id=key,
-                row=cast(CandidateRow, later),
+        successor = _find_successor(
+            view,
+            row,
+            key,
+            query,
+        )
+        if successor is not None:
+            there.update((key, *messages))
+            shown.append(_mark_row(view, successor, query))
+    return shown
+
+
+def _find_successor(
+    view: View,
+    row: Candidate,
+    key: str,
+    query: Query,
+) -> Candidate | None:
+    """Return the claim that holds in place of a row, or the message that it was made of if no claims are asked for;
+    None if the query's conditions do not let it through.
+    """
+    offsets = view.find_offsets(CLAIMS, [key])
+    if not len(offsets):
+        return None
+    if "claim" in query.kinds:
+        is_allowed = bool(mask_allowed_claims(view, query)[offsets].all())
+        later = cast(CandidateRow, view.chains.claims[key])
+        found = replace(
+            row,
+            kind="claim",
+            id=key,
+            row=later,
+        )
+        return (
+            replace(
+                found,
                 claim=None,
                 beside=None,
             )
-            shown.append(_mark_row(view, claim, query))
-    return shown
+            if is_allowed
+            else None
+        )
+    _, positions = view.claims.find_claim_positions(offsets)
+    is_passing = mask_allowed_passages(view, query)[positions]
+    if "message" not in query.kinds or not is_passing.any():
+        return None
+    at = int(positions[is_passing][0])
+    (passage,) = view.take(
+        PASSAGES, view.passages.offsets[[at]], PASSAGE_COLUMNS
+    ).to_pylist()
+    found = replace(
+        row,
+        id=passage["message_id"],
+        row=passage | {"position": at},
+    )
+    return replace(
+        found,
+        claim=None,
+        beside=None,
+        copies=(),
+    )

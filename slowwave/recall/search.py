@@ -34,7 +34,9 @@ from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
+import pyarrow as pa
 
+from slowwave.engines.encoders.pair_reader import find_reader
 from slowwave.recall.hits import (
     CONFIDENT,
     GROUPS,
@@ -62,11 +64,10 @@ from slowwave.recall.prompts import (
     take_first_clause,
 )
 from slowwave.recall.query import Query, QueryPlan, QueryTimes, Vector
-from slowwave.recall.release.tables import PassageIndex
+from slowwave.recall.release.tables import PassageIndex, build_matrix
 from slowwave.recall.release.view import (
     WITNESSES,
     View,
-    compute_confidences,
 )
 from slowwave.recall.retrieve.candidates import (
     DATED,
@@ -102,13 +103,16 @@ from slowwave.schemas.tables import (
     TRUST,
     Table,
 )
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.vocabulary import RETRACTED, Status
 from slowwave.text.languages import ENGLISH
 from slowwave.text.times.days import localise
 from slowwave.text.words import extract_content_words
 
 T = TypeVar("T")
 
+OBJECTING = 0.5
+"""Log-odds from which a reply takes back what it replies to, by the reader of pairs
+(`docs/decisions/042-room-of-changes.md`)."""
 HEARD = 1.8
 """Relevance, for each of its words' worth that is heard, of a row that the encoder does not read: half are enough for
 the default floor."""
@@ -320,11 +324,18 @@ class Search:
             if row.id in matter
             for column in ("superseded_by", "perhaps_superseded_by")
         }
+        said_by = {
+            message
+            for key in changed_by
+            if key is not None
+            for message in self.view.chains.claims[key]["message_ids"]
+        }
         return [
             row
             for row in ordered
             if row.id in matter
             or row.id in changed_by
+            or not said_by.isdisjoint(row.ids)
             or (row.claim and row.claim.id in changed_by)
         ]
 
@@ -632,7 +643,6 @@ def trace_places(
 
 
 CLAIM_COLUMNS = [
-    CLAIMS.key,
     "category",
     "detail",
     "quote",
@@ -707,7 +717,7 @@ def _read_facts(view: View, ranked: Sequence[Candidate]) -> dict[str, ClaimFacts
             claims[row.id] = row.claim.id if row.claim else row.id
     offsets = view.find_offsets(CLAIMS, list(claims.values()))
     stored = view.take(CLAIMS, offsets, CLAIM_COLUMNS)
-    sure = compute_confidences(stored, view.unconfirmed_notes).tolist()
+    sure = view.compute_confidences(stored).tolist()
     rows = stored.to_pylist()
     topic_ids = [row["topic_id"] for row in rows if row["topic_id"]]
     topics = view.read_by_id(TOPICS, topic_ids, ["name"])
@@ -795,12 +805,24 @@ def _read_exchanges(
         view, {at for places in surroundings.values() for at in places.list_offsets()}
     )
     turns = {row.id for row in ranked if row.beside and not row.is_alone}
+    objecting = _find_objecting(
+        view,
+        surroundings.values(),
+        messages,
+    )
     exchanges: dict[str, tuple[list[MessageRow], tuple[Fragment, ...]]] = {}
     for key, places in surroundings.items():
         others = [at for at in places.exchange if at != places.own]
         cited = [places.own, *others] if key in turns else [places.own]
         there = [messages[at] for at in cited if at in messages]
-        exchanges[key] = there, _make_fragments(places, messages)
+        exchanges[key] = (
+            there,
+            _make_fragments(
+                places,
+                messages,
+                objecting,
+            ),
+        )
     return exchanges
 
 
@@ -813,6 +835,8 @@ class ExchangePlaces:
     """A question and its answer, the message itself among them."""
     reply: int | None
     """What was said next to all of them."""
+    answered: tuple[int, int] | None
+    """The positions of the last passage of the exchange, and of the reply to it."""
 
     def list_offsets(self) -> list[int]:
         """Return all offsets."""
@@ -822,12 +846,14 @@ class ExchangePlaces:
 def _find_surroundings(layout: PassageIndex, row: Candidate) -> ExchangePlaces:
     """Return which messages stand around a message that was found."""
     at = row.row["position"]
-    last = (row.beside or row).row["position"]
-    reply = layout.find_reply(max(at, last))
+    exchange = layout.find_exchange(at)
+    last = max(at, *exchange, (row.beside or row).row["position"])
+    reply = layout.find_reply(last)
     return ExchangePlaces(
         own=int(layout.message[at]),
-        exchange=layout.message[layout.find_exchange(at)].tolist(),
+        exchange=layout.message[exchange].tolist(),
         reply=None if reply is None else int(layout.message[reply]),
+        answered=None if reply is None else (last, reply),
     )
 
 
@@ -840,9 +866,44 @@ def _read_messages_at(view: View, offsets: Set[int]) -> dict[int, MessageRow]:
     return dict(zip(places, table.to_pylist(), strict=True))
 
 
+def _find_objecting(
+    view: View,
+    surroundings: Iterable[ExchangePlaces],
+    messages: Mapping[int, MessageRow],
+) -> set[int]:
+    """Return which replies, by their offsets, are short and by their vectors likely take back what they reply to."""
+    reader = find_reader(view.release.encoder or "")
+    ends = {
+        places.reply: places.answered
+        for places in surroundings
+        if places.reply is not None and _may_object(messages.get(places.reply))
+    }
+    if reader is None or not ends:
+        return set()
+    positions = np.array(list(ends.values()), dtype=np.int64)
+    offsets = view.passages.offsets[positions.ravel()]
+    vectors = view.take(PASSAGES, offsets, ["vector"])["vector"].combine_chunks()
+    is_known = vectors.is_valid().to_numpy(zero_copy_only=False)
+    known = is_known.reshape(-1, 2).all(axis=1)
+    pairs = build_matrix(vectors.filter(pa.array(np.repeat(known, 2))))
+    retracted = reader.kinds.index(RETRACTED)
+    odds = reader.read(pairs[::2], pairs[1::2])[:, retracted]
+    replies = np.array(list(ends), dtype=np.int64)[known]
+    return set(replies[odds >= OBJECTING].tolist())
+
+
+def _may_object(reply: MessageRow | None) -> bool:
+    """Return True for a reply of few words, which may be a whole sentence."""
+    return reply is not None and _is_short(
+        reply["text"],
+        2 * LEANING_WORDS,
+    )
+
+
 def _make_fragments(
     places: ExchangePlaces,
     messages: Mapping[int, MessageRow],
+    objecting: Set[int],
 ) -> tuple[Fragment, ...]:
     """Return a message's exchange. A reply is a part of it if it leans on the message: it may take it back."""
     shown = [at for at in places.exchange if at in messages]
@@ -850,7 +911,7 @@ def _make_fragments(
     if (
         reply is not None
         and reply in messages
-        and leans_on_answer(messages[reply]["text"])
+        and (reply in objecting or leans_on_answer(messages[reply]["text"]))
     ):
         shown.append(reply)
     rows = [messages[at] for at in shown]
@@ -867,8 +928,11 @@ def leans_on_answer(reply: str) -> bool:
     return _is_short(first) and not only_assents(first) and objects(first)
 
 
-def _is_short(text: str) -> bool:
-    return len(set(extract_content_words(text))) <= LEANING_WORDS
+def _is_short(
+    text: str,
+    most: int = LEANING_WORDS,
+) -> bool:
+    return len(set(extract_content_words(text))) <= most
 
 
 def collect_message_ids_below(

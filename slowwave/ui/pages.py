@@ -247,7 +247,7 @@ def show_claim(at: Explorer, id: Id) -> Data:
     _add_voices(at, [claim, *repeats, *_list_sides(changes)])
     store = Store.open(at.settings.store, at.settings.space)
     return {
-        "claim": {**claim, "confidence": at.view.look_up_confidences([key]).get(key)},
+        "claim": claim | _find_evidence(at, claim),
         "checks": [check.as_dict() for check in at.view.code_checks.get(key, ())],
         "left_out": read_decisions(store).get(key),
         "corrected": _find_pending_correction(at, key),
@@ -325,6 +325,19 @@ def _build_transcript(at: Explorer, claim: Row) -> list[Data]:
         _build_turn(row, [claim] if row["message_id"] in claim["message_ids"] else [])
         for row in beside
     ]
+
+
+def _find_evidence(
+    at: Explorer,
+    claim: Row,
+) -> Row:
+    """Return the confidence of a claim, and the sessions that bear it out."""
+    key = claim["claim_id"]
+    affirming = at.view.get_affirming(key)
+    return {
+        "confidence": at.view.look_up_confidences([key]).get(key),
+        "evidence_sessions": affirming.union(claim["evidence_sessions"]),
+    }
 
 
 def _list_changes(at: Explorer, key: str) -> list[Row]:

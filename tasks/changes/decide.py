@@ -8,19 +8,23 @@ value or takes the earlier back.
 """
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slowwave.schemas.vocabulary import (
+    AFFIRMED,
     CORRECTED,
     LEADS,
+    NARROWED,
     PERHAPS_CHANGED,
     PERHAPS_RETRACTED,
     RETRACTED,
+    LedgerKind,
 )
 from slowwave.tasks.changes.pairs import CandidateClaims
 from slowwave.tasks.changes.verdicts import (
     LEADING,
+    SUPERSEDED,
     Outcome,
     PairVerdict,
     Rows,
@@ -44,6 +48,7 @@ REASONS = {
     PERHAPS_RETRACTED: "perhaps taken back",
     LEADS: "perhaps told anew",
 }
+AGREEING = {AFFIRMED: "said again in other words", NARROWED: "of a narrower case"}
 RESTORING = {
     CHANGED: REAFFIRMED,
     RETRACTED: REAFFIRMED,
@@ -73,8 +78,15 @@ class ChangeDecision:
 
     @property
     def is_doubt(self) -> bool:
-        """Whether the earlier claim stays active."""
+        """Whether the earlier claim stays active, and may be changed."""
         return self.kind in DOUBTS
+
+    @property
+    def ledger_kind(self) -> LedgerKind:
+        """The kind of its row in the ledger."""
+        if self.kind in AGREEING:
+            return LedgerKind.AGREEMENT
+        return LedgerKind.DOUBT if self.is_doubt else LedgerKind.SUPERSESSION
 
 
 @dataclass(frozen=True)
@@ -85,14 +97,17 @@ class ChangeGuesses:
     """Probability of a change."""
     taken_back: Set[Rows]
     """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
+    plain: Mapping[Rows, str] = field(default_factory=dict)
+    """Pair -> AFFIRMED, NARROWED or RETRACTED, where that is plain."""
 
 
 @dataclass(frozen=True)
 class Decisions:
-    """The changes and doubts of one pass over the pairs."""
+    """The changes, doubts and agreements of one pass over the pairs."""
 
     changes: list[ChangeDecision]
     doubts: list[ChangeDecision]
+    agreements: list[ChangeDecision]
     freed: Set[int]
     """Retired rows that nothing active retires any more."""
 
@@ -104,13 +119,19 @@ def decide(
     corrections: Mapping[Rows, bool],
     undone: Set[frozenset[int]],
 ) -> Decisions:
-    """Return the changes and doubts that follow from guesses, verdicts and corrections.
+    """Return the changes, doubts and agreements that follow from guesses, verdicts and corrections.
 
     What others say does not change what the person or the own agent said, unless a person corrects it.
     """
     reaffirmed = _select_applicable(claims, find_reaffirmations(claims, undone))
     freed = claims.reopened | {decision.later for decision in reaffirmed}
-    changed = find_changes(claims, guesses, verdicts, freed)
+    settled = settle_sessions(claims, guesses)
+    changed = find_changes(
+        claims,
+        settled,
+        verdicts,
+        freed,
+    )
     found = [
         *find_corrections(claims, corrections),
         *reaffirmed,
@@ -119,7 +140,19 @@ def decide(
     changes = select_changes(found)
     left = {row: by for row, by in claims.retired.items() if row not in freed}
     retired = left | {decision.earlier: decision.later for decision in changes}
-    return Decisions(changes, select_doubts(found, retired), freed)
+    doubts = select_doubts(found, retired)
+    touched = {frozenset((one.earlier, one.later)) for one in (*changes, *doubts)}
+    agreements = [
+        one
+        for one in find_agreements(
+            claims,
+            guesses,
+            verdicts,
+        )
+        if retired.keys().isdisjoint((one.earlier, one.later))
+        and frozenset((one.earlier, one.later)) not in touched
+    ]
+    return Decisions(changes, doubts, agreements, freed)
 
 
 def _select_applicable(
@@ -232,6 +265,72 @@ def find_changes(
         if change.earlier not in claims.retired or change.earlier in freed:
             changes.append(change)
     return changes
+
+
+def settle_sessions(
+    claims: CandidateClaims,
+    guesses: ChangeGuesses,
+) -> ChangeGuesses:
+    """Return the guesses with what the trees, which know hardly any changes within a session, can't tell of one.
+
+    What is plainly taken back is likely to be. Claims that differ in a name are a list ("user 4711 is an admin", "user
+    4712 is an admin") unless the change is sure.
+    """
+    sessions = claims.table["session_id"].to_pylist()
+    texts = claims.table["summary"].to_pylist()
+    likely = dict(guesses.likely)
+    taken_back = set(guesses.taken_back)
+    for (old, new), p in guesses.likely.items():
+        if sessions[old] != sessions[new]:
+            continue
+        if guesses.plain.get((old, new)) == RETRACTED:
+            likely[old, new] = max(p, EVEN)
+            taken_back.add((old, new))
+        elif p < SUPERSEDED and differ_in_name(texts[old], texts[new]):
+            likely[old, new] = 0.0
+    return replace(
+        guesses,
+        likely=likely,
+        taken_back=taken_back,
+    )
+
+
+def differ_in_name(
+    text: str,
+    other: str,
+) -> bool:
+    """Return True if two texts are the same word for word, but for one that names what they tell of.
+
+    What is told of it follows the name; a value mostly stands last. Who corrects something says more than that.
+    """
+    words = text.casefold().rstrip(".!?…").split()
+    others = other.casefold().rstrip(".!?…").split()
+    if len(words) != len(others):
+        return False
+    differing = [at for at, word in enumerate(words) if word != others[at]]
+    return len(differing) == 1 and differing[0] < len(words) - 1
+
+
+def find_agreements(
+    claims: CandidateClaims,
+    guesses: ChangeGuesses,
+    verdicts: Mapping[Rows, PairVerdict],
+) -> list[ChangeDecision]:
+    """Return a decision for every pair whose later claim plainly changes nothing, and that no model has judged."""
+    return [
+        ChangeDecision(
+            earlier=old,
+            later=new,
+            kind=kind,
+            at=claims.times[new],
+            p=guesses.likely[old, new],
+            why=AGREEING[kind],
+        )
+        for (old, new), kind in sorted(guesses.plain.items())
+        if kind in AGREEING
+        and (old, new) not in verdicts
+        and guesses.likely[old, new] < LEADING
+    ]
 
 
 def _choose_kind(outcome: Outcome, *, taken_back: bool) -> str:

@@ -41,8 +41,6 @@ ARTICLES = frozenset(("a", "an", "the"))
 VALUES = ("figures", "names", "identifiers", "dates")
 """Fields of a claim that hold values, one kind of value each."""
 
-READS = "reads "
-"""Prefix of the features for the log-odds of `PairReader`, one for each kind of pair."""
 SAYS = "says "
 """Prefix of the features for words and word pairs of the later claim; a model uses those it was fitted with."""
 READ = ("summary", "speaker", "category", "pack")

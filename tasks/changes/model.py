@@ -2,20 +2,17 @@
 
 Of three classes the model gives the probability: nothing, another value, and taking back without a new value.
 
-A linear model, `PairReader`, reads from the vectors of the two sentences how the later relates to the earlier. Its
-log-odds are features of the trees. It was fitted to pairs that independent writers labelled, and reads the vectors of
-the encoder that ships; those of another encoder mean something else.
+What the linear model of pairs reads from the vectors of the two sentences are features of the trees
+(`slowwave/engines/encoders/pair_reader.py`).
 
 `python -m bench.fit.changes` fits and evaluates them; see docs/decisions/004 and 024 for the results. Unknown features
 (the cosine without an encoder, ranks within one session) are passed as missing, so one model serves pairs of two
-sessions and pairs of one. Pairs that `PairReader` has not read, which have no vectors or those of another encoder, have
-a model of their own.
+sessions and pairs of one. Pairs that were not read, which have no vectors or those of another encoder, have a model
+of their own.
 """
 
-import io
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
 from typing import NamedTuple
@@ -24,17 +21,16 @@ import numpy as np
 import pyarrow as pa
 
 from slowwave.engines.encoders.onnx import open_session
-from slowwave.engines.encoders.protocol import find_vector_space
+from slowwave.engines.encoders.pair_reader import READS
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import Settings
+from slowwave.schemas.vocabulary import AFFIRMED, NARROWED, RETRACTED
 from slowwave.tasks.changes.features import (
-    READS,
+    VALUES,
     IdfTable,
     build_matrix,
     compute_features,
 )
-from slowwave.tasks.changes.pairs import Evidence, Odds, Scores
-from slowwave.tasks.dedupe.candidates import Floats
+from slowwave.tasks.changes.pairs import Evidence, Scores
 from slowwave.tasks.dedupe.pairs import CHUNK_PAIRS, SHARD_PAIRS
 from slowwave.tasks.job import digest_shipped
 from slowwave.tasks.progress import track_items
@@ -53,86 +49,17 @@ SCORED = pa.schema(
         ("claim", pa.string()),
         ("likely", pa.float32()),
         ("taken_back", pa.float32()),
+        ("plain", pa.string()),
     ]
 )
-READER_FILE = "changes/reader.npz"
-PRODUCTS = 20.0
-"""Factor on the products of two unit vectors' components, which are small."""
-SCALE = 3.0
-"""Factor on all inputs: a penalty on weights then weighs less."""
-DECIMALS = 4
-"""Decimals of log-odds."""
-
-
-@dataclass(frozen=True)
-class PairReader:
-    """A fitted linear model from two vectors to log-odds, one for each kind of pair."""
-
-    kinds: list[str]
-    weights: Odds
-    """Shape (3 × dimension, kinds)."""
-    offsets: Odds
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> "PairReader":
-        """Read a saved model."""
-        with np.load(io.BytesIO(content)) as saved:
-            return cls(saved["kinds"].tolist(), saved["weights"], saved["offsets"])
-
-    def to_bytes(self) -> bytes:
-        """Return the model as a compressed archive."""
-        saved = io.BytesIO()
-        np.savez_compressed(
-            saved,
-            kinds=np.array(self.kinds),
-            weights=self.weights,
-            offsets=self.offsets,
-        )
-        return saved.getvalue()
-
-    def read(self, earlier: Floats, later: Floats) -> Odds:
-        """Return log-odds of shape (pairs, kinds); NaN for a pair in which a vector is zero.
-
-        They do not depend on the other pairs, as those of a matrix product do in their last bits.
-        """
-        inputs = combine_vectors(earlier, later).astype(np.float64)
-        sums = [(inputs * of_kind).sum(axis=1) for of_kind in self.weights.T]
-        odds = (np.stack(sums, axis=1) + self.offsets).round(DECIMALS)
-        unknown = ~(np.any(earlier, axis=1) & np.any(later, axis=1))
-        odds[unknown] = np.nan
-        return odds.astype(np.float32)
-
-    def describe(self, earlier: Floats, later: Floats) -> dict[str, Odds]:
-        """Return the log-odds of each pair by the name of the feature; none for vectors of another length."""
-        if earlier.shape[1] * 3 != len(self.weights):
-            return {}
-        return dict(
-            zip(
-                (READS + kind for kind in self.kinds),
-                self.read(earlier, later).T,
-                strict=True,
-            )
-        )
-
-
-def combine_vectors(earlier: Floats, later: Floats) -> Floats:
-    """Return the model's input for each pair: the later vector, the difference, and the products."""
-    parts = [later, later - earlier, PRODUCTS * earlier * later]
-    return np.asarray(SCALE * np.hstack(parts), dtype=np.float32)
-
-
-@cache
-def load_reader() -> PairReader:
-    """Return the model that ships with the package."""
-    return PairReader.from_bytes(
-        files("slowwave.tasks").joinpath(READER_FILE).read_bytes()
-    )
-
-
-def find_reader(encoder: str) -> PairReader | None:
-    """Return the model for vectors of an encoder (the setting); None if it was not fitted to them."""
-    fitted_to = Settings.model_fields["encoder"].default
-    return load_reader() if find_vector_space(encoder) == fitted_to else None
+LEAST_KEPT = 0.4
+"""Least weight of a claim's words, as a share, that a claim which agrees with it has."""
+LEAST_NEAR = 0.35
+"""Least cosine of a claim and one of a narrower case."""
+LEAST_ABOUT = 0.25
+"""Least weight of a retraction's words, as a share, that what it retracts has."""
+PLAINLY_RETRACTED = 1.75
+"""Log-odds of the reader. Of two writers not learnt from, 30 of 35 such pairs are retractions."""
 
 
 class Guesses(NamedTuple):
@@ -142,6 +69,15 @@ class Guesses(NamedTuple):
     """That the later claim changes the earlier, by another value or by taking it back."""
     taken_back: Scores
     """That it takes the earlier back without a new value."""
+
+
+class PairGuesses(NamedTuple):
+    """What is found of pairs, one entry a pair."""
+
+    likely: Scores
+    taken_back: Scores
+    plain: Sequence[str | None]
+    """What a pair plainly is (`find_plain_kind`)."""
 
 
 class ChangeModel:
@@ -190,8 +126,33 @@ def predict_pairs(features: Sequence[dict[str, float]]) -> Guesses:
     return Guesses(likely, taken_back)
 
 
-def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Guesses:
-    """Return the probabilities of each pair, computed in shards."""
+def find_plain_kind(features: Mapping[str, float]) -> str | None:
+    """Return AFFIRMED, NARROWED or RETRACTED if the features of a pair say plainly how the later claim stands to it.
+
+    The reader must find that kind likelier than all others, and the two share words. A narrower case is a person's to
+    make, and a retraction of what a person said too. An affirmation keeps a value, has no other value of any kind, and
+    negates no less and no more.
+    """
+    read = {name: odds for name, odds in features.items() if name.startswith(READS)}
+    best = max(read, key=lambda name: read[name], default="").removeprefix(READS)
+    by_persons = not (features.get("by a model") or features.get("was by a model"))
+    if best == RETRACTED:
+        is_sure = features[READS + RETRACTED] >= PLAINLY_RETRACTED
+        is_about = features.get("of the later", 0.0) >= LEAST_ABOUT
+        return RETRACTED if is_sure and is_about and by_persons else None
+    if features.get("of the earlier", 0.0) < LEAST_KEPT:
+        return None
+    if best == NARROWED:
+        is_near = features.get("cosine", 0.0) >= LEAST_NEAR
+        return NARROWED if is_near and not features.get("by a model") else None
+    keeps = any(features.get(f"{kind} kept") for kind in VALUES)
+    differs = any(features.get(f"other {kind}") for kind in VALUES)
+    same = keeps and not differs and not features.get("turned")
+    return AFFIRMED if best == AFFIRMED and same else None
+
+
+def predict_changes(evidence: Evidence, executor: Executor = HERE) -> PairGuesses:
+    """Return what is found of each pair, computed in shards."""
     settings = compute_content_id(
         digest_shipped(CHANGES_FILE),
         digest_shipped(UNREAD_FILE),
@@ -209,10 +170,16 @@ def predict_changes(evidence: Evidence, executor: Executor = HERE) -> Guesses:
         part = evidence.describe(slice(start, start + CHUNK_PAIRS))
         made.append(spread(executor, step, part, "claim").sort_by("place"))
     scores = pa.concat_tables(made)
-    return Guesses(scores["likely"].to_numpy(), scores["taken_back"].to_numpy())
+    return PairGuesses(
+        likely=scores["likely"].to_numpy(),
+        taken_back=scores["taken_back"].to_numpy(),
+        plain=scores["plain"].to_pylist(),
+    )
 
 
 def judge_shard(pairs: pa.Table, *, idf: IdfTable) -> pa.Table:
-    """Return the probabilities of each pair of a shard."""
-    guesses = predict_pairs(compute_features(pairs, idf))
-    return pa.table([pairs["place"], pairs["claim"], *guesses], schema=SCORED)
+    """Return what is found of each pair of a shard."""
+    features = compute_features(pairs, idf)
+    plain = pa.array(map(find_plain_kind, features), pa.string())
+    columns = [pairs["place"], pairs["claim"], *predict_pairs(features), plain]
+    return pa.table(columns, schema=SCORED)

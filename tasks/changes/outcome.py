@@ -17,6 +17,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.engines.encoders.pair_reader import PairReader
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.schemas.vocabulary import LedgerKind, Status
@@ -27,7 +28,7 @@ from slowwave.tasks.changes.decide import (
     decide,
 )
 from slowwave.tasks.changes.features import IdfTable
-from slowwave.tasks.changes.model import PairReader, predict_changes
+from slowwave.tasks.changes.model import predict_changes
 from slowwave.tasks.changes.pairs import (
     CandidateClaims,
     Evidence,
@@ -49,10 +50,10 @@ from slowwave.tasks.changes.verdicts import (
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
 from slowwave.tasks.shards import HERE, Executor
 
-VERSION = "supersede/12"
+VERSION = "supersede/13"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
-KINDS = (LedgerKind.SUPERSESSION, LedgerKind.DOUBT)
+KINDS = (LedgerKind.SUPERSESSION, LedgerKind.DOUBT, LedgerKind.AGREEMENT)
 """The kinds of ledger rows that this step writes of pairs that it decides."""
 ACTIVE = {
     "status": Status.ACTIVE,
@@ -142,7 +143,7 @@ def supersede(claims: pa.Table, known: Known) -> Superseded:
 
     Returns the changed rows with status, reason, superseded_by and valid_to set and the other columns unchanged.
     Ledger rows contain both quotes, and the judge's new answers (kind `judgement`). Equal input in any order gives
-    equal output. Given its own output, it returns only the doubts (kind `doubt`), whose claims are unchanged.
+    equal output. Given its own output, it returns only doubts and agreements, whose claims are unchanged.
     """
     candidates = _read_candidates(claims, known)
     if candidates.table.num_rows < 2 and not candidates.reopened:
@@ -231,14 +232,22 @@ def _guess_changes(
     """Return what the classifier finds of the other pairs."""
     likely: dict[Rows, float] = {}
     taken_back: set[Rows] = set()
+    plain: dict[Rows, str] = {}
     found = predict_changes(evidence, executor)
-    for (old, new), change, back in zip(evidence.pairs.tolist(), *found, strict=True):
+    pairs = evidence.pairs.tolist()
+    for (old, new), change, back, kind in zip(pairs, *found, strict=True):
         if frozenset((old, new)) in without:
             continue
         likely[old, new] = float(change)
         if back > change - back:  # likelier than another value
             taken_back.add((old, new))
-    return ChangeGuesses(likely, taken_back)
+        if kind:
+            plain[old, new] = kind
+    return ChangeGuesses(
+        likely,
+        taken_back,
+        plain,
+    )
 
 
 def _build_outcome(
@@ -250,7 +259,7 @@ def _build_outcome(
 ) -> Superseded:
     """Return the rows that the decisions change, and the ledger."""
     waiting_rows = sorted({row for pair in judged.waiting for row in pair} & among)
-    made = [*decisions.changes, *decisions.doubts]
+    made = [*decisions.changes, *decisions.doubts, *decisions.agreements]
     return Superseded(
         claims=_build_changed_rows(table, decisions.changes, decisions.freed),
         merges=_build_ledger(table, made, judged.answers, step_key),
@@ -295,7 +304,7 @@ def _build_ledger(
     rows = [
         {
             "merge_id": compute_content_id(ids[c.earlier], ids[c.later], c.kind),
-            "kind": LedgerKind.DOUBT if c.is_doubt else LedgerKind.SUPERSESSION,
+            "kind": c.ledger_kind,
             "from_id": ids[c.earlier],
             "into_id": ids[c.later],
             "rule": c.kind,
@@ -313,7 +322,8 @@ def _build_ledger(
 
 
 def unsupersede(claims: pa.Table, merges: pa.Table, merge_id: str) -> Superseded:
-    """Take a change back: reactivate the earlier claim. A doubt changes only the ledger and the claim's key.
+    """Take a change back: reactivate the earlier claim. Of a doubt or an agreement only the ledger and the claim's key
+    change.
 
     `claims` must contain the earlier claim. Returns it and the merge with `undone` set, or no rows if it was set
     already. Raises KeyError if the ledger has no such supersession or doubt.
@@ -327,7 +337,7 @@ def unsupersede(claims: pa.Table, merges: pa.Table, merge_id: str) -> Superseded
     if merge["undone"][0].as_py():
         return Superseded()
     earlier = select_row(claims, merge["from_id"][0].as_py())
-    if merge["kind"][0].as_py() == LedgerKind.DOUBT:
+    if merge["kind"][0].as_py() != LedgerKind.SUPERSESSION:
         return Superseded(
             set_columns(earlier, supersede_key=None), set_columns(merge, undone=True)
         )

@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.engines.encoders.pair_reader import READER_FILE, find_reader
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import (
     CHAIN,
@@ -21,8 +22,10 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.schemas.vocabulary import (
+    AFFIRMED,
     CORRECTED,
     LEADS,
+    NARROWED,
     LedgerKind,
     Origin,
     Status,
@@ -40,12 +43,7 @@ from slowwave.tasks.changes.chains import (
 )
 from slowwave.tasks.changes.decide import PERHAPS
 from slowwave.tasks.changes.features import READ, IdfTable
-from slowwave.tasks.changes.model import (
-    CHANGES_FILE,
-    READER_FILE,
-    UNREAD_FILE,
-    find_reader,
-)
+from slowwave.tasks.changes.model import CHANGES_FILE, UNREAD_FILE
 from slowwave.tasks.changes.outcome import (
     ACTIVE,
     VERSION,
@@ -112,6 +110,7 @@ COMPARED = [
 """The columns that are written and those that are read, except the vector."""
 OPEN_DOUBT = (pc.field("kind") == LedgerKind.DOUBT) & ~pc.field("undone")
 """Ledger rows that link two active claims."""
+OPEN_AGREEMENT = (pc.field("kind") == LedgerKind.AGREEMENT) & ~pc.field("undone")
 JUDGED = CANONICAL & pc.field("observed_at").is_valid()
 """The claims that may change each other."""
 Doubts = set[Ids]
@@ -389,14 +388,20 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
 
 
 def find_settled_doubts(store: Store, ledger: pa.Table, others: Set[str]) -> list[str]:
-    """Return the ids of open doubts to delete: those that this ledger does not repeat.
+    """Return the ids of open doubts and agreements to delete: those that this ledger does not repeat.
 
-    Doubts about `others`, the claims that were not judged, are kept unless the ledger has another one.
+    Those about `others`, the claims that were not judged, are kept; a doubt unless the ledger has another one.
     """
-    rows = store.read(MERGES, ["merge_id", "from_id"], OPEN_DOUBT).to_pylist()
+    columns = ["merge_id", "kind", "from_id"]
+    rows = store.read(MERGES, columns, OPEN_DOUBT | OPEN_AGREEMENT).to_pylist()
     doubts = ledger.filter(pc.equal(ledger["kind"], LedgerKind.DOUBT))
-    kept = others - {*doubts["from_id"].to_pylist()}
-    looked_at = {row["merge_id"] for row in rows if row["from_id"] not in kept}
+    doubted = {*doubts["from_id"].to_pylist()}
+    looked_at = {
+        row["merge_id"]
+        for row in rows
+        if row["from_id"] not in others
+        or (row["kind"] == LedgerKind.DOUBT and row["from_id"] in doubted)
+    }
     return sorted(looked_at.difference(ledger["merge_id"].to_pylist()))
 
 
@@ -491,8 +496,11 @@ def _count_outcomes(outcome: Superseded, report: StepReport) -> None:
     report.counts["active again"] = (
         outcome.claims.num_rows - report.counts["superseded"]
     )
-    leads = outcome.merges["rule"].to_pylist().count(LEADS)
+    rules = outcome.merges["rule"].to_pylist()
+    leads = rules.count(LEADS)
     report.counts["perhaps changed"] = kinds.count(LedgerKind.DOUBT) - leads
     report.counts["less likely changed"] = leads
+    report.counts["affirmed"] = rules.count(AFFIRMED)
+    report.counts["narrowed"] = rules.count(NARROWED)
     report.counts["judged by the model"] = len(judged)
     report.counts["left to the classifier for another night"] = outcome.waiting

@@ -15,13 +15,13 @@ from bench.fit.changes import (
     label_source,
 )
 from bench.recall.changes import Case
+from slowwave.engines.encoders.pair_reader import load_reader
 from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.changes.features import SAYS, build_matrix
 from slowwave.tasks.changes.model import (
     UNREAD_FILE,
     ChangeModel,
     load_change_model,
-    load_reader,
     predict_changes,
     predict_pairs,
 )
@@ -76,7 +76,7 @@ def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> N
     known = Evidence.from_candidates(
         build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED)), {})
     )
-    likely, taken_back = predict_changes(known)
+    likely, taken_back, _ = predict_changes(known)
     assert ((taken_back >= 0) & (taken_back <= likely)).all()
     assert ((likely >= 0) & (likely <= 1)).all()
     assert known.pairs[int(likely.argmax())].tolist() == [0, 1]
@@ -84,7 +84,7 @@ def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> N
     empty = Evidence.from_candidates(
         build_candidate_claims(CLAIMS.make_empty_table(), {})
     )
-    assert [len(scores) for scores in predict_changes(empty)] == [0, 0]
+    assert [len(found) for found in predict_changes(empty)] == [0, 0, 0]
 
 
 def test_a_pair_that_was_not_read_has_a_model_of_its_own() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from slowwave.tasks.changes.model import (
+from slowwave.engines.encoders.pair_reader import (
     PairReader,
     combine_vectors,
     find_reader,

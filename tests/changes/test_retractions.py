@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
+from slowwave.engines.encoders.pair_reader import load_reader
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Successor
@@ -14,7 +15,6 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MERGES
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store import Store
-from slowwave.tasks.changes.model import load_reader
 from slowwave.tasks.changes.outcome import Known, supersede
 from tests.changes.test_decide import told
 from tests.command_line import typed

@@ -14,10 +14,12 @@ from slowwave.context.rendering import Line, LineSource, Measure, Part
 from slowwave.context.tokens import load_tokenizer
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
+from slowwave.recall.order import order_by_change
 from slowwave.recall.query import build_query
 from slowwave.recall.release.view import mark_changes
+from slowwave.recall.retrieve.candidates import PASSAGE_COLUMNS, Candidate
 from slowwave.schemas.settings import ContextSettings, Settings
-from slowwave.schemas.tables import CLAIMS
+from slowwave.schemas.tables import CLAIMS, PASSAGES
 from slowwave.store.logs import load_recalled_spans
 from slowwave.store.publishing import publish
 from slowwave.store.upkeep import compact_store
@@ -129,6 +131,17 @@ def test_where_it_was_not_found_the_stale_message_tells_what_holds(
     ]
     (one,) = rank_messages(memory.get_view(), build_query(PORT, 10, "message"), stale)
     assert one.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
+
+
+def test_what_holds_is_a_message_found_with_the_stale_one_and_before_it(
+    memory: Memory,
+) -> None:
+    view = memory.get_view()
+    rows = view.read(PASSAGES, PASSAGE_COLUMNS).to_pylist()
+    (stale,) = (row for row in rows if "on port 7070" in row["text"])
+    found = Candidate("message", stale["message_id"], stale, 1.0, 0.9)
+    ordered = order_by_change(view, [found], build_query(PORT, 10, "message"))
+    assert [row.text for row in ordered] == [MOVED, stale["text"]]
 
 
 def test_the_speaker_whom_a_question_names_goes_first(tmp_path: Path) -> None:

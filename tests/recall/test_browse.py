@@ -127,9 +127,15 @@ def test_sessions_make_a_claim_surer_and_a_likely_change_less_sure(
     }
     row = {"session_id": "a", "confidence": 0.3, "chain_at": None, "chain_likely": 0.0}
     rows = pa.Table.from_pylist(
-        [{**row, "evidence_sessions": list("abc"[:n])} for n in range(4)]
+        [
+            {**row, "claim_id": str(n), "evidence_sessions": list("abc"[:n])}
+            for n in range(4)
+        ]
     )
-    assert compute_confidences(rows, frozenset()).tolist() == [0.3, 0.3, 0.51, 0.657]
+    sure = compute_confidences(rows, frozenset(), {})
+    assert sure.tolist() == [0.3, 0.3, 0.51, 0.657]
+    affirmed = compute_confidences(rows, frozenset("c"), {"1": {"a", "b", "c"}})
+    assert affirmed.tolist() == [0.3, 0.51, 0.51, 0.51]
 
 
 def test_hits_carry_what_is_known_of_a_claim_also_from_the_cache(

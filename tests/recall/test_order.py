@@ -43,7 +43,9 @@ END = {
     "utc_offset": None,
     "status": "active", "chain_id": "end", "chain_at": None, "chain_likely": None, "message_ids": ["new"],
 }  # fmt: skip
-VIEW: Any = SimpleNamespace(chains=Chains({"end": END}, {"end": [END]}))
+VIEW: Any = SimpleNamespace(
+    chains=Chains({"end": END}, {"end": [END]}), find_offsets=lambda table, ids: ()
+)
 
 OLD, NEW = said("old", PORT, 2, "end", 5, 0.6), said("new", "It is 9090.", 5, "end")
 FAINT, GONE = (said("old", PORT, 2, "end", 5, likely) for likely in (0.3, 1.0))

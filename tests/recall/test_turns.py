@@ -94,6 +94,41 @@ def test_a_reply_that_begins_with_an_objection_stands_beside_what_it_answers(
     assert leans_on_answer(reply) == leans
 
 
+CHECKED = [
+    ("user", "Which versions of Python does the client support?"),
+    ("assistant", "From 3.9 on. How about we drop support for Python 3.9 now?"),
+    ("user", "two customers still need it, so leave it in"),
+    ("assistant", "It stays."),
+    ("user", "Where does the API of staging listen?"),
+    ("assistant", "The API of staging listens on port 8080."),
+    (
+        "user",
+        "the importer reads the tide tables of all harbours on Monday nights, before the ferries leave",
+    ),
+    ("assistant", "Noted."),
+]
+
+
+def test_a_short_reply_that_takes_back_by_its_vector_stands_beside_the_first_hit(
+    tmp_path: Path,
+) -> None:
+    """Neither reply begins with an objection, and both are longer than what leans on an answer by its length."""
+    assert not any(leans_on_answer(CHECKED[at][1]) for at in (2, 6))
+    nights = Settings(store=tmp_path / "store")
+    parts = {"a": CHECKED[:4], "b": CHECKED[4:]}
+    talks = [session(tmp_path, name, 3, part) for name, part in parts.items()]
+    run_night(talks, nights)
+    memory = Memory.open(nights.store)
+    for at, reply in ((1, CHECKED[2][1]), (5, None)):
+        hits = memory.recall(CHECKED[at][1], 10, "message", everything=True)
+        replies = [
+            hit.get_reply()
+            for hit in hits
+            if CHECKED[at][1] in [fragment.text for fragment in hit.pair]
+        ]
+        assert set(replies) == {reply}
+
+
 NOTED = [
     ("user", "Die Rechnungen heben wir sieben Jahre auf."),
     ("assistant", "Verstanden."),

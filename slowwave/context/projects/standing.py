@@ -157,7 +157,7 @@ def collect_standing_claims(
     rows = [
         row
         for row in rows
-        if borne_out[row["claim_id"]] >= _find_least(row, min_confidence)
+        if borne_out[row["claim_id"]] >= _find_least(view, row, min_confidence)
         and len(row["summary"]) <= LONGEST
         and (perhaps_changed or not is_perhaps_changed(row))
         and row["claim_id"] not in view.chains.retractions
@@ -209,12 +209,17 @@ def _bear_out_later(
     return told
 
 
-def _find_least(row: ClaimRow, min_confidence: float | None) -> float:
+def _find_least(
+    view: View,
+    row: ClaimRow,
+    min_confidence: float | None,
+) -> float:
     """Return the least confidence of a claim: the one given, or else by the number of sessions that said it."""
     if min_confidence is not None:
         return min_confidence
-    is_borne_out = len(row["evidence_sessions"]) >= BORNE_OUT
-    return SURE_BORNE_OUT if is_borne_out else SURE
+    affirming = view.get_affirming(row["claim_id"])
+    sessions = affirming.union(row["evidence_sessions"])
+    return SURE_BORNE_OUT if len(sessions) >= BORNE_OUT else SURE
 
 
 def _build_condition(allowed: Mapping[str, Collection[str]]) -> pc.Expression:
@@ -552,6 +557,7 @@ def _count_sessions(
     evidence = {statement.row["session_id"] for statement in statements}
     if not is_foreign(row[TRUST], row["observer"]):
         evidence = set(row["evidence_sessions"]) or {row["session_id"]}
+        evidence |= view.get_affirming(row["claim_id"])
     evidence -= view.unconfirmed_notes
     return len({view.session_files.get(key, key) for key in evidence})
 

@@ -55,6 +55,7 @@ from slowwave.schemas.tables import (
     ChainRow,
 )
 from slowwave.schemas.vocabulary import (
+    AFFIRMED,
     OWN,
     PERHAPS_CHANGED,
     RETRACTIONS,
@@ -101,7 +102,7 @@ COLUMNS = [
     "speaker",
 ]
 COLUMNS += ["status", "observed_at", "utc_offset", *CHAIN]
-WITNESSES = ["session_id", "confidence", "evidence_sessions", *CHAIN]
+WITNESSES = ["claim_id", "session_id", "confidence", "evidence_sessions", *CHAIN]
 THEN = ", then: "
 DOUBT = "(perhaps "
 """Begins the note of a change that is not certain."""
@@ -288,7 +289,11 @@ def _tells(sentence: str, row: ClaimRow, later: ClaimRow | None) -> bool:
     )
 
 
-def compute_confidences(rows: pa.Table, unconfirmed: Set[str]) -> Floats:
+def compute_confidences(
+    rows: pa.Table,
+    unconfirmed: Set[str],
+    affirming: Mapping[str, Set[str]],
+) -> Floats:
     """Return the confidence of some claims, 0 to 1: the one that every output shows.
 
     Each session is a witness of its own, wrong as often as the first: all are wrong with probability (1 - p)^n (a
@@ -298,11 +303,13 @@ def compute_confidences(rows: pa.Table, unconfirmed: Set[str]) -> Floats:
         rows: of them, with the columns WITNESSES.
         unconfirmed: sessions that are an agent's notes which nobody confirmed: they bear nothing out, and what they
             alone say is less sure.
+        affirming: by claim the sessions that say the same in other words (`View.affirming`).
     """
     first = rows["confidence"].to_numpy().astype(np.float64)
     witnesses = [
-        len((set(sessions_of) or {own}) - unconfirmed)
-        for sessions_of, own in zip(
+        len((set(sessions_of) or {own}).union(affirming.get(claim, ())) - unconfirmed)
+        for claim, sessions_of, own in zip(
+            rows["claim_id"].to_pylist(),
             rows["evidence_sessions"].to_pylist(),
             rows["session_id"].to_pylist(),
             strict=True,
@@ -465,7 +472,35 @@ class View(Tables):
     @shared_property
     def confidences(self) -> Floats:
         """The confidence of each claim, by its offset."""
-        return compute_confidences(self.read(CLAIMS, WITNESSES), self.unconfirmed_notes)
+        return self.compute_confidences(self.read(CLAIMS, WITNESSES))
+
+    def compute_confidences(self, rows: pa.Table) -> Floats:
+        """Return the confidence of some claims (columns WITNESSES)."""
+        return compute_confidences(
+            rows,
+            self.unconfirmed_notes,
+            self.affirming,
+        )
+
+    @shared_property
+    def affirming(self) -> dict[str, set[str]]:
+        """By claim the other sessions in which a person said the same in other words, as the night's ledger has it."""
+        in_force = (pc.field("rule") == AFFIRMED) & ~pc.field("undone")
+        rows = self.read(MERGES, ["from_id", "into_id"], in_force).to_pylist()
+        ids = [row[name] for row in rows for name in ("from_id", "into_id")]
+        found = self.read_by_id(CLAIMS, ids, ["session_id", "status", TRUST])
+        claims = {k: r for k, r in found.items() if r["status"] == Status.ACTIVE}
+        sessions = defaultdict[str, set[str]](set)
+        for row in rows:
+            earlier = claims.get(row["from_id"])
+            later = claims.get(row["into_id"])
+            if earlier and later and later[TRUST] == Trust.TYPED:
+                sessions[row["from_id"]].add(later["session_id"])
+        return sessions
+
+    def get_affirming(self, claim: str) -> frozenset[str]:
+        """Return the other sessions in which a person said the same as a claim in other words."""
+        return frozenset(self.affirming.get(claim, ()))
 
     def find_session_ids(self, native: Collection[str]) -> list[str]:
         """Return the ids of the sessions with one of the transcripts' own ids, and of those below them (`ID/AGENT`)."""
@@ -764,9 +799,9 @@ class View(Tables):
         rows = self.take(
             CLAIMS,
             self.find_offsets(CLAIMS, claims),
-            [CLAIMS.key, *WITNESSES],
+            WITNESSES,
         )
-        sure = compute_confidences(rows, self.unconfirmed_notes)
+        sure = self.compute_confidences(rows)
         return dict(zip(rows[CLAIMS.key].to_pylist(), sure.tolist(), strict=True))
 
     @shared_property

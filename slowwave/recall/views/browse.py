@@ -150,7 +150,13 @@ def _read_claims(view: View, ids: list[str], topics: dict[str, str]) -> list[Cla
     sure = view.look_up_confidences(ids)
     rows = view.read_by_id(CLAIMS, ids, COLUMNS)
     shown = [
-        _make_claim(rows[key], sure[key], topics, view.native_sessions) for key in ids
+        _make_claim(
+            view,
+            rows[key],
+            sure[key],
+            topics,
+        )
+        for key in ids
     ]
     checks = view.code_checks
     return [replace(claim, not_in_code=checks.get(claim.id, ())) for claim in shown]
@@ -230,11 +236,13 @@ def _has_keyword(claims: pa.Table, keyword: str) -> list[bool]:
 
 
 def _make_claim(
+    view: View,
     row: ClaimRow,
     confidence: float,
     topics: dict[str, str],
-    sessions: dict[str, str],
 ) -> Claim:
+    session = row["session_id"]
+    sessions = view.get_affirming(row["claim_id"]).union(row["evidence_sessions"])
     stored: dict[str, Any] = {**row}
     return Claim(
         **{name: stored[name] for name in AS_STORED},
@@ -243,8 +251,8 @@ def _make_claim(
         confidence=confidence,
         files=tuple(row["files"]),
         topic=topics.get(row["topic_id"] or ""),
-        session=sessions.get(row["session_id"], row["session_id"]),
-        sessions=len(row["evidence_sessions"]),
+        session=view.native_sessions.get(session, session),
+        sessions=len(sessions),
         keywords=tuple(row["keywords"]),
         shut=tuple(gate for gate in GATES if stored[gate] is False),
     )
