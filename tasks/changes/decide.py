@@ -85,6 +85,8 @@ class ChangeGuesses:
     """Probability of a change."""
     taken_back: Set[Rows]
     """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
+    likest: Set[Rows] = frozenset()
+    """The pairs of two sessions whose earlier claim is among the likest of the later one."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CLAIMS, MERGES
-from slowwave.schemas.vocabulary import LedgerKind, Status
+from slowwave.schemas.vocabulary import EXTRACTIVE, LedgerKind, Status
 from slowwave.tasks.changes.decide import (
     ChangeDecision,
     ChangeGuesses,
@@ -154,10 +154,11 @@ def supersede(claims: pa.Table, known: Known) -> Superseded:
     read = known.reader.describe if known.reader else None
     evidence = Evidence.from_candidates(candidates, among, known.idf, read)
     apart = index.undone | {frozenset(pair) for pair in corrections}
+    apart |= _find_pairs_of_one_answer(candidates.table, evidence)
     guesses = _guess_changes(evidence, apart, known.executor)
     settled = index.find_rows(known.verdicts, without=corrections)
     judged = (
-        ask_judge(candidates, guesses.likely, settled, known.judge)
+        ask_judge(candidates, guesses.likely, guesses.likest, settled, known.judge)
         if known.judge
         else JudgedPairs({}, set())
     )
@@ -238,7 +239,18 @@ def _guess_changes(
         likely[old, new] = float(change)
         if back > change - back:  # likelier than another value
             taken_back.add((old, new))
-    return ChangeGuesses(likely, taken_back)
+    return ChangeGuesses(likely, taken_back, evidence.find_likest() & likely.keys())
+
+
+def _find_pairs_of_one_answer(
+    table: pa.Table, evidence: Evidence
+) -> set[frozenset[int]]:
+    """Return the pairs of one session whose claims a model made: it has left there what holds at the session's end."""
+    by_model = pc.not_equal(table["observer"], EXTRACTIVE).to_numpy()
+    together = evidence.pairs[~evidence.apart]
+    return {
+        frozenset(pair) for pair in together[by_model[together].all(axis=1)].tolist()
+    }
 
 
 def _build_outcome(

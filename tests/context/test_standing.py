@@ -4,6 +4,7 @@ import pytest
 
 from slowwave.context.projects.standing import (
     _bear_out_later,
+    find_own_words,
     is_certainly_typed,
 )
 from tests.claim_rows import claim_row, message
@@ -63,3 +64,21 @@ def test_what_is_no_witness_leaves_the_later_claim_as_sure_as_it_was(earlier):
 def test_only_what_a_person_certainly_typedis_certainly_typed(text, more, told):
     claim = claim_row(1, RULE, **{"trust": "typed", **more})
     assert is_certainly_typed(claim, message(1, text)) is told
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "more", "told"),
+    [
+        (f"Good. {RULE}", RULE, {"observer": "qwen"}, RULE),
+        # It says nothing by itself, may be the rest of a mail, or was not typed.
+        ("Do that.", "Do that.", {"observer": "qwen"}, ""),
+        (f"{QUOTED}{RULE}", RULE, {"observer": "qwen"}, ""),
+        (RULE, RULE, {"observer": "qwen", "trust": "outside"}, ""),
+    ],
+)
+def test_a_models_claim_that_names_a_role_is_told_in_the_persons_words(
+    text, quote, more, told
+):
+    summary = "The assistant asks Ada before it changes a migration."
+    claim = claim_row(1, summary, **{"quote": quote, "trust": "typed", **more})
+    assert find_own_words(claim, message(1, text)) == told
