@@ -21,7 +21,7 @@ nights.checks packages
 nights.dead_ends data/labelled/ends
 nights.large_checkout --files 5000 --commits 50
 nights.intentions data/labelled/ends
-nights.newcomer data/labelled/newcomers/*
+nights.newcomer data/labelled/newcomers/*/
 nights.topics data/labelled/topics.tsv
 recall.blocks data/labelled/decisions.jsonl data/labelled/decisions_unseen.jsonl data/questions.toml
 nights.worth data/samples

@@ -80,7 +80,7 @@ class Rate:
 DEFAULTS: Mapping[str, Rate] = {
     "gists": Rate(requests=0.36, prompt_tokens=93, answer_tokens=21),
     "observe": Rate(requests=0.09, prompt_tokens=138, answer_tokens=39),
-    "supersede": Rate(requests=0.022, prompt_tokens=22, answer_tokens=3.5),
+    "supersede": Rate(requests=0.0575, prompt_tokens=62, answer_tokens=8.3),
     "assign": Rate(requests=0.027, prompt_tokens=45, answer_tokens=4.5),
     "rollup": Rate(requests=0.16, prompt_tokens=100, answer_tokens=14),
 }

@@ -180,7 +180,7 @@ class ExtractSettings(Section):
         description="Tokens of an answer with claims; a cut one gets twice that.",
     )
     max_claims: int = Field(
-        12, ge=1, le=50, description="Claims from one chunk, at most."
+        16, ge=1, le=50, description="Claims from one chunk, at most."
     )
     gist_words: int = Field(
         30,

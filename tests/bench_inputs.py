@@ -92,7 +92,18 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
             (["--files", 40, "--commits", 3, "--statements", 5], "CPU s")
         ],
         "nights.dead_ends": [([LABELLED / "ends"], "told before")],
-        "nights.newcomer": [([LABELLED / "newcomers" / "vesna", *PLAIN], "in three")],
+        "nights.newcomer": [
+            ([LABELLED / "newcomers" / "vesna", *PLAIN], "in three"),
+            (
+                [
+                    LABELLED / "newcomers" / "quill",
+                    "--answers",
+                    LABELLED / "newcomers" / "answers.json",
+                    *PLAIN,
+                ],
+                "in three",
+            ),
+        ],
         "nights.intentions": [([LABELLED / "ends", *PLAIN], "tellings")],
         "nights.dedupe": [
             ([pairs, *PLAIN], "rules and vectors"),

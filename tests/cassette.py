@@ -4,7 +4,7 @@
 gave them and the day. They belong to the prompts that ship: when a prompt changes, it is asked again. To ask again, run
 `pytest tests/flows/test_recorded_night.py` with `SLOWWAVE_CASSETTE=FOLDER`: every question without an answer is written
 to `FOLDER/KEY.txt`, and `FOLDER/KEY.json` is read as the answer to it. Repeat until no text is new; the last run writes
-the cassette anew.
+the cassette anew. `SLOWWAVE_ANSWERS=FILE` takes the answers from another file of that form.
 """
 
 import json
@@ -17,14 +17,22 @@ from slowwave.engines.llm.protocol import Request, make_failure
 from slowwave.schemas.ids import compute_content_id
 
 CASSETTE = Path(__file__).parent / "cassettes" / "samples.json"
+REPLAY = "scripted:tests.cassette:replay"
+"""The model that answers from recorded answers, as settings name it."""
+ANSWERS = "SLOWWAVE_ANSWERS"
+"""The environment variable that names another file of answers."""
 used: dict[str, Any] = {}
 """Answers that were given since the process began, by key."""
 
 
-@cache
 def load() -> dict[str, Any]:
     """The cassette: `model`, `date`, and `answers` by key."""
-    cassette: dict[str, Any] = json.loads(CASSETTE.read_text(encoding="utf-8"))
+    return _read(Path(os.environ.get(ANSWERS, CASSETTE)))
+
+
+@cache
+def _read(path: Path) -> dict[str, Any]:
+    cassette: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return cassette
 
 

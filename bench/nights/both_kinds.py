@@ -31,15 +31,15 @@ from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store import Store
 from slowwave.tasks.llm.fence import has_injection
+from tests.cassette import REPLAY
 
-RECORDED = "scripted:tests.cassette:replay"
 RULES = ("decision", "convention")
 
 
 def measure(
     paths: Sequence[Path] = (SAMPLES,),
     *,
-    llm: str = RECORDED,
+    llm: str = REPLAY,
     encoder: str = "hash-384",
     draw: int = 0,
 ) -> Figures:

@@ -1,17 +1,21 @@
 """What a stranger's first weeks become: what is told unasked of what holds, and what is found.
 
-    python -m bench.nights.newcomer data/labelled/newcomers/* [--encoder NAME] [--misses] [--json]
+    python -m bench.nights.newcomer data/labelled/newcomers/*/ [--answers FILE] [--encoder NAME] [--misses] [--json]
 
 FOLDERs hold sessions of Claude Code by one writer each, and `truth.json` of the same writer: statements that hold at
 the end (`standing`), those that do not (`gone`), and questions with a verbatim piece of the answer, each with its
 project. Columns, a row a writer: *rules* and decisions that hold; *told*, the share of them that a skill has; *lines*
 of the skills that state something; *hold* and *gone*, the shares of the lines that say what holds, and what no longer
 does; *questions*; *first* and *in three*, the shares whose answer `recall` finds there, asked in the project. A line
-says a statement if it has SAME of the words of its quote. Lines that say neither are commands, habits, and statements
-that the writer did not list.
+says a statement if it, or the words that it rests on, have SAME of the words of its quote. Lines that say neither are
+commands, habits, and statements that the writer did not list.
+
+`--answers FILE` runs the night with a language model whose recorded answers FILE has, as
+`data/labelled/newcomers/answers.json` (`tests/cassette.py`). Topics and summaries without an answer wait.
 """
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -23,7 +27,9 @@ from slowwave.context.projects.skill import collect_skill_lines
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.llm.fence import has_injection
+from tests.cassette import ANSWERS, REPLAY
 
 SAME = 0.6
 """Share of the words of a quote that a line has to have."""
@@ -36,26 +42,32 @@ def measure(
     folders: Sequence[Path],
     scratch: Path = SCRATCH,
     *,
+    answers: Path | None = None,
     encoder: str = ENCODER,
     misses: bool = False,
 ) -> Figures:
     """Return a row a writer."""
+    if answers is not None:
+        os.environ[ANSWERS] = str(answers)
+    llm = "off" if answers is None else REPLAY
     rows, notes = [], []
     for folder in folders:
-        row, missed = measure_writer(folder, scratch / folder.name, encoder)
+        row, missed = measure_writer(folder, scratch / folder.name, encoder, llm)
         rows.append(row)
         notes += missed if misses else []
     return Figures(rows, notes=notes)
 
 
-def measure_writer(folder: Path, scratch: Path, encoder: str) -> tuple[Row, list[str]]:
+def measure_writer(
+    folder: Path, scratch: Path, encoder: str, llm: str = "off"
+) -> tuple[Row, list[str]]:
     """Return the row of a writer, and the rules and decisions that no skill has."""
     truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
     sessions = scratch / "sessions"
     sessions.mkdir(parents=True)
     for path in sorted(folder.glob("*.jsonl")):
         shutil.copy2(path, sessions)
-    settings = Settings(store=scratch / "store", encoder=encoder)
+    settings = Settings(store=scratch / "store", encoder=encoder, llm=llm)
     run_night([sessions], settings)
     memory = Memory.open(settings.store)
     by_project = dict(_list_lines(memory))
@@ -84,11 +96,20 @@ def measure_writer(folder: Path, scratch: Path, encoder: str) -> tuple[Row, list
 
 
 def _list_lines(memory: Memory) -> Iterator[tuple[str, list[str]]]:
-    """Yield each project's name with the lines of its skill that state something."""
+    """Yield each project's name with the lines of its skill that state something, each with the words it rests on."""
     view = memory.get_view()
     for workspace in sorted(view.workspaces):
         found = collect_skill_lines(view, (workspace,), has_injection)
-        yield PurePath(workspace).name, [line.text for line in found if line.claim]
+        ids = [line.claim for line in found if line.claim]
+        rows = view.read_by_id(CLAIMS, ids, ["quote"])
+        yield (
+            PurePath(workspace).name,
+            [
+                f"{line.text} {rows[line.claim]['quote'] or ''}"
+                for line in found
+                if line.claim
+            ],
+        )
 
 
 def _is_told(one: Statement, by_project: dict[str, list[str]]) -> bool:

@@ -99,6 +99,8 @@ class ChangeGuesses:
     """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
     plain: Mapping[Rows, str] = field(default_factory=dict)
     """Pair -> AFFIRMED, NARROWED or RETRACTED, where that is plain."""
+    likest: Set[Rows] = frozenset()
+    """The pairs of two sessions whose earlier claim is among the likest of the later one."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from slowwave.engines.encoders.pair_reader import PairReader
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CLAIMS, MERGES
-from slowwave.schemas.vocabulary import LedgerKind, Status
+from slowwave.schemas.vocabulary import EXTRACTIVE, LedgerKind, Status
 from slowwave.tasks.changes.decide import (
     ChangeDecision,
     ChangeGuesses,
@@ -155,10 +155,11 @@ def supersede(claims: pa.Table, known: Known) -> Superseded:
     read = known.reader.describe if known.reader else None
     evidence = Evidence.from_candidates(candidates, among, known.idf, read)
     apart = index.undone | {frozenset(pair) for pair in corrections}
+    apart |= _find_pairs_of_one_answer(candidates.table, evidence)
     guesses = _guess_changes(evidence, apart, known.executor)
     settled = index.find_rows(known.verdicts, without=corrections)
     judged = (
-        ask_judge(candidates, guesses.likely, settled, known.judge)
+        ask_judge(candidates, guesses.likely, guesses.likest, settled, known.judge)
         if known.judge
         else JudgedPairs({}, set())
     )
@@ -243,11 +244,19 @@ def _guess_changes(
             taken_back.add((old, new))
         if kind:
             plain[old, new] = kind
-    return ChangeGuesses(
-        likely,
-        taken_back,
-        plain,
-    )
+    likest = evidence.find_likest() & likely.keys()
+    return ChangeGuesses(likely, taken_back, plain, likest)
+
+
+def _find_pairs_of_one_answer(
+    table: pa.Table, evidence: Evidence
+) -> set[frozenset[int]]:
+    """Return the pairs of one session whose claims a model made: it has left there what holds at the session's end."""
+    by_model = pc.not_equal(table["observer"], EXTRACTIVE).to_numpy()
+    together = evidence.pairs[~evidence.apart]
+    return {
+        frozenset(pair) for pair in together[by_model[together].all(axis=1)].tolist()
+    }
 
 
 def _build_outcome(

@@ -55,6 +55,9 @@ LEAST_COSINE = 0.1
 LEAST_LIKENESS = 0.25
 """Least likeness of a pair to judge. Of the 9,452 pairs below it in 4,508 claims of labelled talk none would be
 linked."""
+NEXT = 2
+"""Number of the earlier claims of other sessions, the likest of a later one, about which a language model is asked
+however unlikely a change is: it reads two languages, and values told in other words."""
 LIKEST = 4
 """A pair is judged if, for one of its claims, fewer than this many pairs are more alike. This keeps 618 of 624 labelled
 changes and half of all pairs."""
@@ -367,6 +370,14 @@ class Evidence:
     def features(self) -> list[dict[str, float]]:
         """The features of each pair by name. For a big store use `describe`: all features do not fit into memory."""
         return compute_features(self.describe(slice(None)), self.idf)
+
+    def find_likest(self) -> set[tuple[int, int]]:
+        """Return the pairs of two sessions whose earlier claim is among the NEXT likest of the later one."""
+        old, new = self.pairs[self.apart].T
+        alike = self.likeness[self.apart]
+        frame = pl.DataFrame({"old": old, "new": new, "alike": alike})
+        ranked = frame.sort("alike", "old", descending=[True, False])
+        return {*ranked.group_by("new").head(NEXT).select("old", "new").iter_rows()}
 
     @classmethod
     def from_candidates(

@@ -28,7 +28,7 @@ from slowwave.tasks.llm.quotes import find_anchor, normalise_text
 from slowwave.text.fence import format_entry
 from slowwave.text.words import singular_words
 
-VERSION = 2
+VERSION = 3
 PROMPTS = ("change",)
 PAIRS_AT_ONCE = 10
 QUOTE_CHARS = 120
@@ -41,6 +41,8 @@ SUPERSEDED = 0.94
 on 56 of 59 (`docs/decisions/004-changes.md`)."""
 LEADING = 0.3
 """Least probability to rank the later of two active claims first if a query finds both."""
+LEAST = 0.1
+"""Least probability, by the classifier, to ask about a pair that is not among the likest."""
 RULE = "judged"
 Rows = tuple[int, int]
 """A pair of rows, the earlier claim first."""
@@ -100,6 +102,10 @@ class PairVerdict:
             return find_outcome(self.likely)
         if self.answer is PairAnswer.REPLACES:
             return Outcome.RETIRE
+        if (
+            self.likely < LEAST
+        ):  # asked since the two are alike: both must bear a change out
+            return Outcome.NOTHING
         if self.answer is PairAnswer.CHANGES:
             return Outcome.RETIRE if self.likely >= PERHAPS_CHANGED else Outcome.LINK
         if self.answer is PairAnswer.UNSURE:
@@ -124,8 +130,6 @@ class Judge:
     """The most pairs to ask about; those with the highest probability come first."""
     ask: Callable[[Sequence[Pair]], Sequence[Answered | None]]
     """Returns None for a pair whose question has to wait."""
-    min_probability: float = 0.1
-    """Least probability, by the classifier, to ask about a pair."""
 
 
 def find_outcome(likely: float) -> Outcome:
@@ -179,10 +183,11 @@ class JudgedPairs:
 def ask_judge(
     claims: CandidateClaims,
     guesses: Mapping[Rows, float],
+    likest: Set[Rows],
     verdicts: Mapping[Rows, PairVerdict],
     judge: Judge,
 ) -> JudgedPairs:
-    """Return the judge's verdicts about the likeliest pairs that it has not judged.
+    """Return the judge's verdicts about the likeliest pairs that it has not judged, and about the `likest`.
 
     A verdict can reopen a claim that another one may change. So the judge is asked until no pair is open or it was
     asked about `max_pairs`.
@@ -191,7 +196,8 @@ def ask_judge(
     asked: set[Rows] = set()
     while True:
         # the likeliest open pairs
-        likely = _find_pairs_to_ask(claims, guesses, {**verdicts, **answered}, judge)
+        known = {**verdicts, **answered}
+        likely = _find_pairs_to_ask(claims, guesses, likest, known, judge)
         open_pairs = sorted(
             likely.keys() - asked, key=lambda pair: (-likely[pair], pair)
         )
@@ -231,6 +237,7 @@ def reopen_misjudged(
 def _find_pairs_to_ask(
     claims: CandidateClaims,
     guesses: Mapping[Rows, float],
+    likest: Set[Rows],
     verdicts: Mapping[Rows, PairVerdict],
     judge: Judge,
 ) -> dict[Rows, float]:
@@ -239,7 +246,9 @@ def _find_pairs_to_ask(
     likely_pairs = {}
     for (old, new), likely in guesses.items():
         retired = claims.retired.get(old) == new or claims.retired.get(new) == old
-        if likely < judge.min_probability or (old in claims.retired and not retired):
+        if likely < LEAST and (old, new) not in likest:
+            continue
+        if old in claims.retired and not retired:
             continue
         verdict = verdicts.get((old, new))
         if verdict is None:

@@ -211,7 +211,9 @@ class _PromptEvidence:
     names: str
     """The workspaces and speakers of the session. A claim may name them even if the chunk does not."""
 
-    def explain_unfounded(self, text: str, numbers: Collection[int]) -> str | None:
+    def explain_unfounded(
+        self, text: str, numbers: Collection[int], quote: str
+    ) -> str | None:
         """Return why the numbered messages and those near them do not support a text, or None if they do."""
         places = [at for at, turn in enumerate(self.turns) if turn.number in numbers]
         near = [
@@ -228,9 +230,8 @@ class _PromptEvidence:
             return "speaks of something else than the messages it cites"
         chunk = "\n".join([*(turn.text for turn in self.turns), self.names])
         times = tuple(self.rows[n]["ts"] for n in numbers if self.rows[n]["ts"])
-        why = explain_unfounded(
-            text, GroundingContext("\n".join(turn.text for turn in near), chunk, times)
-        )
+        around = "\n".join(turn.text for turn in near)
+        why = explain_unfounded(text, GroundingContext(around, chunk, times, quote))
         return why and f"is not what was said: {why}"
 
 
@@ -274,7 +275,9 @@ def _validate_claim(
         return place
     if injected := _explain_injection(answer, place):
         return injected
-    if strange := evidence.explain_unfounded(answer.summary, place.numbers):
+    if strange := evidence.explain_unfounded(
+        answer.summary, place.numbers, place.quote
+    ):
         return f"its summary {strange}"
     return _build_claim_row(
         answer,
@@ -333,7 +336,7 @@ def _build_claim_row(
         answer, is_comparable(answer.summary, evidence.shown)
     )
     no_detail = (
-        evidence.explain_unfounded(answer.detail, place.numbers)
+        evidence.explain_unfounded(answer.detail, place.numbers, place.quote)
         if answer.detail.strip()
         else None
     )

@@ -13,6 +13,7 @@ from rapidfuzz import fuzz
 
 from slowwave.tasks.dedupe.normalise import TOKEN, ClaimText, normalise_claim
 from slowwave.tasks.llm.quotes import DIGITS, EASTERN_DATE, is_unspaced, normalise_text
+from slowwave.text.rarity import weigh_word
 from slowwave.text.times.dates import MONTH_NAMES, MONTHS, WEEKDAYS
 from slowwave.text.words import ENGLISH_STOP, is_content_word, stem
 
@@ -59,6 +60,8 @@ ROLES = frozenset(
     }
 )
 """Names of roles, titles, and words that the prompt itself uses."""
+RARE = 7.0
+"""Rarity in people's talk, in whatever language, from which the first word of a sentence may be a name."""
 COMMON_ENDING = re.compile(
     r"(?:ing|tion|sion|ment|ity|ness|ance|ence|ship|ism|ed|ly|able|ive|ous|[^aious]s)$"
 )
@@ -88,6 +91,8 @@ class GroundingContext:
     """The text of all messages that the model saw, and the names of the speakers and workspaces."""
     times: tuple[datetime, ...] = ()
     """Times of the cited messages."""
+    quote: str = ""
+    """The words on which the claim rests."""
 
     @property
     def days(self) -> tuple[date, ...]:
@@ -99,8 +104,8 @@ def explain_unfounded(claim: str, ground: GroundingContext) -> str | None:
     """Return the first part of a claim that its sources lack, as a reason, or None if they have all of it.
 
     A number, name or identifier must occur anywhere in the chunk, since a claim resolves pronouns. A date must occur
-    near the cited messages, or lie within reach of their days. A negation must occur near them, beside a word of the
-    claim.
+    near the cited messages, or lie within reach of their days. A negation must occur in the quote, or near the cited
+    messages beside a word of the claim.
     """
     checks = (_check_number, _check_date, _check_name, _check_negation)
     return next((why for check in checks if (why := check(claim, ground))), None)
@@ -130,6 +135,7 @@ def _check_number(claim: str, ground: GroundingContext) -> str | None:
         if (
             re.search(rf"(?<!\d){re.escape(number)}(?!\d)", ground.chunk)
             or normalise_claim(raw).figures <= figures
+            or normalise_claim(_strip_unit(raw)).figures <= figures
         ):
             continue
         if not (
@@ -139,6 +145,12 @@ def _check_number(claim: str, ground: GroundingContext) -> str | None:
         ):
             return f"the number {raw} does not come up in the transcript"
     return None
+
+
+def _strip_unit(number: str) -> str:
+    """Return a number without its unit: who says "a box is 13.2" may have named the unit before."""
+    found = DIGITS.search(number)
+    return found[0] if found else number
 
 
 def _is_year_plausible(
@@ -282,6 +294,7 @@ def _is_common_word(word: str) -> bool:
         low in ENGLISH_STOP
         or not is_content_word(low)
         or bool(COMMON_ENDING.search(low))
+        or weigh_word(low) < RARE
     )
 
 
@@ -331,7 +344,8 @@ def _strip_possessive(word: str) -> str:
 def _check_negation(claim: str, ground: GroundingContext) -> str | None:
     """Return a reason if a claim negates something that the sources near it do not, else None.
 
-    A negative sentence of the sources must contain a negated word of the claim. If the sources have none of those
+    What rests on a quote that denies something may deny it: "no, one file is plenty" answers who proposed a database.
+    Else a negative sentence of the sources must contain a negated word of the claim. If the sources have none of those
     words, any of the claim's words will do: "not known" may stand for "doesn't cover why".
     """
     parsed = normalise_claim(claim)
@@ -340,12 +354,14 @@ def _check_negation(claim: str, ground: GroundingContext) -> str | None:
     reason = "it denies what nobody near the messages it cites denies"
     if UNTRUE.match(claim) and not UNTRUE_THERE.search(ground.near):
         return reason
+    if _denies(ground.quote):
+        return None
     content = set(parsed.content)
     denied = set(parsed.negated) - {stem(name) for name in parsed.names} - {""}
     sentences = [
         (
             set(_parse_cached(s).content),
-            bool(NEGATIVE.search(s) or _parse_cached(s).negated),
+            _denies(s),
         )
         for s in SENTENCE.split(ground.near)
     ]
@@ -354,3 +370,8 @@ def _check_negation(claim: str, ground: GroundingContext) -> str | None:
     else:
         founded = any(negative and content & there for there, negative in sentences)
     return None if founded else reason
+
+
+def _denies(text: str) -> bool:
+    """Return True if a text denies something."""
+    return bool(NEGATIVE.search(text) or _parse_cached(text).negated)

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 from rapidfuzz import fuzz
 
+from slowwave.text.languages import find_stop_words
 from slowwave.text.times.dates import MONTH_NAMES, WEEKDAYS
-from slowwave.text.words import ENGLISH_STOP, stem
+from slowwave.text.words import ENGLISH_STOP, find_text_language, stem
 
 FEWEST_WORDS = 3
 FEWEST_CHARACTERS = 12
-"""A shorter quote occurs in many messages and proves nothing, unless it is the whole message."""
+"""A shorter quote occurs in many messages and proves nothing, unless it is the whole message or its first sentence: an
+answer stands first ("do both. 5 seconds is too slow")."""
 HEADER = re.compile(
     r"^\s*\[?\d{0,4}\]?\s*[^:\n]{1,60}, \w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\s*"
 )
@@ -45,6 +47,7 @@ QUOTES = str.maketrans(
         "`": "'",
     }
 )
+SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[。！？]")
 DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)*")
 
 
@@ -73,7 +76,7 @@ def find_anchor(quote: str, text: str, floor: float = 90.0) -> Anchor | None:
     normalised = normalise_text(part)
     there = normalise_text(text)
     is_short = len(part) < FEWEST_CHARACTERS and len(part.split()) < FEWEST_WORDS
-    if is_short and normalised.strip(" .") != there.strip(" ."):
+    if is_short and not _is_first_sentence(normalised, there):
         return None
     at = there.find(normalised)
     if at >= 0:
@@ -87,6 +90,12 @@ def find_anchor(quote: str, text: str, floor: float = 90.0) -> Anchor | None:
         if best is None
         else _expand_to_words(text, best.dest_start, best.dest_end, best.score)
     )
+
+
+def _is_first_sentence(quote: str, text: str) -> bool:
+    """Return True if a quote is the whole text or its first sentence; both are normalised."""
+    first = SENTENCE_END.split(text.strip(), maxsplit=1)[0]
+    return quote.strip(" .!?") in (first.strip(" .!?"), text.strip(" .!?"))
 
 
 def find_best_anchor(
@@ -150,12 +159,10 @@ def _extract_bigrams(text: str) -> set[str]:
 
 
 def _extract_stems(text: str) -> set[str]:
-    """Return the shortened stems of a text's content words."""
-    words = (
-        {word.lower() for word in WORD.findall(text)}
-        - {*MONTH_NAMES, *WEEKDAYS}
-        - ENGLISH_STOP
-    )
+    """Return the shortened stems of a text's content words, without the stop words of its language."""
+    words = {word.lower() for word in WORD.findall(text)}
+    words -= {*MONTH_NAMES, *WEEKDAYS, *ENGLISH_STOP}
+    words -= find_stop_words(words, find_text_language(text))
     return {stem(word)[:STEM] for word in words}
 
 

@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -85,6 +86,12 @@ def test_an_answer_moves_what_the_classifier_finds_by_one_step_at_most(
     for likely, own, outcome in zip((0.2, 0.5, 0.95), alone, outcomes, strict=True):
         assert PairVerdict(answer, likely, "", "k").outcome is outcome
         assert abs(outcome - own) <= 1 or answer is PairAnswer.REPLACES
+
+
+def test_of_a_pair_asked_since_it_is_alike_both_claims_must_bear_a_change_out() -> None:
+    outcomes = {one: PairVerdict(one, 0.05, "", "k").outcome for one in PairAnswer}
+    assert outcomes.pop(PairAnswer.REPLACES) is Outcome.RETIRE
+    assert set(outcomes.values()) == {Outcome.NOTHING}
 
 
 def shown(text: str, later: bool = False) -> ClaimShown:
@@ -540,3 +547,30 @@ def test_whoever_looks_sees_who_decided_and_a_judgement_is_not_taken_back_by_its
     assert f"{len(judged)} pairs judged by a model." in told
     with pytest.raises(UsageError, match="a model's judgement"):
         run_exclude([str(judged[0]["merge_id"])], "wrong", plain(store))
+
+
+@pytest.mark.parametrize(
+    ("later", "asked"),
+    [
+        ({}, True),
+        # What a model made of one session is what holds at its end.
+        ({"session_id": "s000", "observed_at": DAY + timedelta(hours=1)}, False),
+    ],
+)
+def test_a_models_claims_are_judged_against_the_likest_of_other_sessions(
+    later: dict[str, object], asked: bool
+) -> None:
+    pairs: list[Pair] = []
+
+    def ask(some: Sequence[Pair]) -> list[Answered | None]:
+        pairs.extend(some)
+        return [(PairAnswer.UNRELATED, "") for _ in some]
+
+    earlier = "Alerts are sent by Telegram"
+    claims = told_by(
+        claim(0, earlier, observer="qwen", session_id="s000"),
+        claim(30, "Alerts go to our own ntfy", **{"observer": "qwen", **later}),
+    )
+    supersede(claims, Known("k", judge=Judge("j", 99, ask)))
+    shown = [(old.text, new.text) for old, new in pairs]
+    assert ((earlier, "Alerts go to our own ntfy") in shown) is asked

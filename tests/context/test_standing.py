@@ -5,6 +5,7 @@ import pytest
 from slowwave.context.projects.standing import (
     _bear_out_later,
     drop_last_question,
+    find_own_words,
     is_certainly_typed,
     join_quotes,
 )
@@ -96,3 +97,21 @@ def test_what_goes_on_where_a_quote_ends_is_told_with_it_if_there_is_room():
     long = f"{said}{' and so on' * 30}"
     whole = long.removeprefix("6 s is good. ")
     assert join_quotes(long, [quote], [beside[0], whole]) == quote
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "more", "told"),
+    [
+        (f"Good. {RULE}", RULE, {"observer": "qwen"}, RULE),
+        # It says nothing by itself, may be the rest of a mail, or was not typed.
+        ("Do that.", "Do that.", {"observer": "qwen"}, ""),
+        (f"{QUOTED}{RULE}", RULE, {"observer": "qwen"}, ""),
+        (RULE, RULE, {"observer": "qwen", "trust": "outside"}, ""),
+    ],
+)
+def test_a_models_claim_that_names_a_role_is_told_in_the_persons_words(
+    text, quote, more, told
+):
+    summary = "The assistant asks Ada before it changes a migration."
+    claim = claim_row(1, summary, **{"quote": quote, "trust": "typed", **more})
+    assert find_own_words(claim, message(1, text)) == told

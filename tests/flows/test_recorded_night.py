@@ -23,11 +23,11 @@ from slowwave.schemas.tables import (
 )
 from slowwave.store import Store
 from tests import cassette
+from tests.cassette import REPLAY
 from tests.command_line import typed
 from tests.killed_nights import SAMPLES
 
 TIDEPOOL = "/home/ada/tidepool"
-REPLAY = "scripted:tests.cassette:replay"
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def test_every_question_has_its_answer_and_the_cassette_says_whose(
     night: tuple[Path, RunReport],
 ) -> None:
     recorded = cassette.load()
-    assert (recorded["model"], recorded["date"]) == ("claude", "2026-11-26")
+    assert (recorded["model"], recorded["date"]) == ("claude", "2026-11-30")
     store = Store.open(night[0])
     failed = store.read(COMPLETIONS, where=pc.field("error").is_valid()).to_pylist()
     errors = [
@@ -134,7 +134,12 @@ def test_what_was_changed_is_retired_however_unlikely_the_classifier_finds_it(
         )
         for row in ledger
     }
-    assert len(changed) == 5
+    assert len(changed) == 6
+    fish, likely = changed[
+        "Theo gave up meat in June 2026 and eats fish and vegetables."
+    ]
+    assert fish.startswith("Theo eats no fish any more")
+    assert likely < 0.1
     sqlite = "tidepool keeps its gauge observations in SQLite, WAL mode, at `var/tidepool.db`."
     later, likely = changed[sqlite]
     assert (

@@ -305,6 +305,7 @@ def test_constant_text_comes_first_and_schemas_are_flat() -> None:
         "pattern",
         "gotcha",
         "convention",
+        "plan",
         "context",
     ]
     assert list(Library().load_pack("personal").categories) == [

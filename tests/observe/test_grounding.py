@@ -301,3 +301,32 @@ def test_good_facts_stay_and_those_made_false_go() -> None:
     assert len(good) > 600
     assert sum(good) <= 0.03 * len(good)
     assert sum(made_false) >= 0.9 * len(made_false)
+
+
+ANSWERS = [
+    ("Ada", "Shall I keep the readings in a second database, or sample faster?"),
+    ("Ben", "No, one file is plenty. The lid of a box is 13.2 now."),
+    ("Ada", "Freeze the integral of the controller, and read the probe every 2 s?"),
+    ("Ben", "Do both. Nachts fährt niemand, wir nehmen den Zug."),
+]
+
+
+@pytest.mark.parametrize(
+    ("number", "quote", "summary"),
+    [
+        (2, "No, one file is plenty", "The readings go to no second database."),
+        (2, "The lid of a box is 13.2 now", "The lid of a box is 13.2 kg."),
+        (4, "Do both", "The integral of the controller is frozen."),
+        (4, "wir nehmen den Zug", "Wir nehmen den Zug."),
+    ],
+)
+def test_a_short_answer_bears_out_what_it_says_of_the_question(
+    number: int, quote: str, summary: str
+) -> None:
+    got = read([claim(number, quote, summary=summary)], ANSWERS)
+    assert [c["summary"] for c in got.claims] == [summary]
+
+
+def test_a_short_quote_from_the_middle_proves_nothing() -> None:
+    got = read([claim(4, "den Zug", summary="They take the train.")], ANSWERS)
+    assert got.claims == []

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from slowwave.context.projects.standing import (
     EARLIEST,
     SETTLED,
-    UNHEADED,
     StandingClaim,
     addresses_nobody,
     collect_standing_claims,
@@ -30,7 +29,7 @@ from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
 from slowwave.schemas.tables import CLAIMS, PERSONAL, TOPICS
-from slowwave.schemas.vocabulary import EXTRACTIVE, Status
+from slowwave.schemas.vocabulary import Status
 from slowwave.text.fence import escape_line
 from slowwave.text.times.days import format_date
 from slowwave.text.words import count_noun
@@ -91,11 +90,7 @@ def collect_told_claims(
     told = [
         claim
         for claim in claims
-        if claim.may_instruct
-        and not claim.code_note
-        and not steers(claim.text)
-        # A model's context is what a person told, as it takes it: a briefing quotes it, an agent does not obey.
-        and (claim.category not in UNHEADED or claim.observer == EXTRACTIVE)
+        if claim.may_instruct and not claim.code_note and not steers(claim.text)
     ]
     return join_by_message(view, told, may_tell)
 

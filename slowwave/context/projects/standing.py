@@ -45,7 +45,7 @@ from slowwave.text.foreign import find_foreign_parts
 from slowwave.text.sentences import split_sentences
 from slowwave.text.times.days import localise
 from slowwave.text.times.relative_days import add_days
-from slowwave.text.words import singularise
+from slowwave.text.words import extract_content_words, singularise
 
 LONGEST = 300
 """Most characters of a statement."""
@@ -60,6 +60,8 @@ UNHEADED = ("context", "")
 """Categories without a heading of their own."""
 BORNE_OUT = 2
 """Number of sessions that count as much as a person's word."""
+FEWEST_WORDS = 3
+"""Content words of a quote that says something by itself, at least."""
 PARTIES = frozenset((*TALKING, "you", "your", "yours", "yourself"))
 """Names of the roles in a conversation, and words for the reader. Only who certainly typed them may use them: text from
 elsewhere that has them may be meant for a model."""
@@ -476,6 +478,8 @@ def _make_claim(
     message = first.message
     said = first.row
     text = drop_last_question(word_claim(said))
+    own_words = "" if addresses_nobody(text) else find_own_words(said, message)
+    text = own_words or text
     session = view.native_sessions.get(said["session_id"])
     if session is None or not text or not (first.typed or sessions >= BORNE_OUT):
         return None
@@ -488,7 +492,7 @@ def _make_claim(
     standing = f"{sessions} sessions" if sessions >= BORNE_OUT else noted
     kind: Speaker = "person" if first.typed else "model"
     is_plain = addresses_nobody(text) or (
-        is_open_text(text) and is_certainly_typed(said, message)
+        is_open_text(text) and (bool(own_words) or is_certainly_typed(said, message))
     )
     source = LineSource(
         session=session,
@@ -535,13 +539,32 @@ def drop_last_question(text: str) -> str:
     return text
 
 
+def find_own_words(said: ClaimRow, message: MessageRow) -> str:
+    """Return the person's words on which a model's claim rests, if they say something by themselves; else nothing.
+
+    A model's words may not address the reader or name a role, those that a person certainly typed may.
+    """
+    words = " ".join((said["quote"] or "").split())
+    tells = len(extract_content_words(words)) >= FEWEST_WORDS
+    is_short = len(words) <= LONGEST
+    is_typed = said["observer"] != EXTRACTIVE and _is_quote_typed(said, message)
+    return words if tells and is_short and is_typed else ""
+
+
 def is_certainly_typed(said: ClaimRow, message: MessageRow) -> bool:
     """Return True if a person certainly typed a claim's words, so that they may address the reader or name a role.
 
-    What stands below a quoted or pasted part of the message may be the rest of it, and a model's words for what was
-    typed may be anybody's.
+    A model's words for what was typed may be anybody's.
     """
-    if said[TRUST] != Trust.TYPED or said["observer"] != EXTRACTIVE:
+    return said["observer"] == EXTRACTIVE and _is_quote_typed(said, message)
+
+
+def _is_quote_typed(said: ClaimRow, message: MessageRow) -> bool:
+    """Return True if a person certainly typed what a claim quotes.
+
+    What stands below a quoted or pasted part of the message may be the rest of it.
+    """
+    if said[TRUST] != Trust.TYPED:
         return False
     at = message["text"].find(said["quote"] or said["summary"])
     parts = find_foreign_parts(message["text"])
