@@ -477,9 +477,7 @@ def _make_claim(
     sessions = _count_sessions(view, row, statements)
     message = first.message
     said = first.row
-    text = drop_last_question(word_claim(said))
-    own_words = "" if addresses_nobody(text) else find_own_words(said, message)
-    text = own_words or text
+    text, is_plain = _word_plainly(said, message)
     session = view.native_sessions.get(said["session_id"])
     if session is None or not text or not (first.typed or sessions >= BORNE_OUT):
         return None
@@ -491,9 +489,6 @@ def _make_claim(
     )
     standing = f"{sessions} sessions" if sessions >= BORNE_OUT else noted
     kind: Speaker = "person" if first.typed else "model"
-    is_plain = addresses_nobody(text) or (
-        is_open_text(text) and (bool(own_words) or is_certainly_typed(said, message))
-    )
     source = LineSource(
         session=session,
         message=str(message["native_id"]),
@@ -537,6 +532,16 @@ def drop_last_question(text: str) -> str:
     while starts and text.endswith("?"):
         text = text[: starts.pop()].rstrip()
     return text
+
+
+def _word_plainly(said: ClaimRow, message: MessageRow) -> tuple[str, bool]:
+    """Return a claim's text, and whether agents may be told it though it was said once."""
+    text = drop_last_question(word_claim(said))
+    if addresses_nobody(text):
+        return text, True
+    own_words = find_own_words(said, message)
+    is_typed = bool(own_words) or is_certainly_typed(said, message)
+    return own_words or text, is_open_text(own_words or text) and is_typed
 
 
 def find_own_words(said: ClaimRow, message: MessageRow) -> str:
