@@ -81,7 +81,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, str]]]:
                     "--llm",
                     "off",
                     "--draw",
-                    3,
+                    20,  # of 20 some are told in the words that were rated
                     "--json",
                 ],
                 '"rating": "useful"',

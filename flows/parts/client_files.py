@@ -95,7 +95,7 @@ class ClientFile:
                 continue
             stored = data.setdefault(name, {})
             if not isinstance(stored, dict):
-                raise self._refuse(f"{name} is no object")
+                raise self._make_refusal(f"{name} is no object")
             self._add_values(name, stored, value)
         return _dump(data)
 
@@ -108,13 +108,13 @@ class ClientFile:
         """Add values to an object of the file in place. A list is appended to the list that the file has."""
         for key, more in given.items():
             if key == SERVER and SERVER in stored:
-                raise self._refuse(f"it has a server {SERVER} of its own")
+                raise self._make_refusal(f"it has a server {SERVER} of its own")
             if not isinstance(more, list):
                 stored[key] = more
                 continue
             there = stored.get(key, [])
             if not isinstance(there, list):
-                raise self._refuse(f"{name}.{key} is no list")
+                raise self._make_refusal(f"{name}.{key} is no list")
             stored[key] = [*there, *more]
 
     def _add_toml(
@@ -131,10 +131,10 @@ class ClientFile:
         try:
             stored = tomllib.loads(rest).get("mcp_servers")
             if isinstance(stored, dict) and SERVER in stored:
-                raise self._refuse(f"it has a server {SERVER} of its own")
+                raise self._make_refusal(f"it has a server {SERVER} of its own")
             tomllib.loads(added)
         except tomllib.TOMLDecodeError as wrong:
-            raise self._refuse(str(wrong)) from None
+            raise self._make_refusal(str(wrong)) from None
         return added
 
     def remove_entries(
@@ -170,14 +170,14 @@ class ClientFile:
             text.encode()  # bytes that are not UTF-8 were read as surrogates, which can't be encoded
             data = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
         except UnicodeEncodeError:
-            raise self._refuse("it is no UTF-8") from None
+            raise self._make_refusal("it is no UTF-8") from None
         except (ValueError, RecursionError) as wrong:
-            raise self._refuse(f"it is no JSON ({wrong})") from None
+            raise self._make_refusal(f"it is no JSON ({wrong})") from None
         if not isinstance(data, dict):
-            raise self._refuse("it holds no object")
+            raise self._make_refusal("it holds no object")
         return data
 
-    def _refuse(
+    def _make_refusal(
         self,
         why: str,
     ) -> UsageError:

@@ -138,7 +138,7 @@ def only_assents(reply: str) -> bool:
     return not has_figure and model.compute_probability(reply, None) >= ASSENTS
 
 
-def objects(reply: str) -> bool:
+def is_objection(reply: str) -> bool:
     """Return True if a reply likely objects to what it answers, by the letters of its first clause."""
     model = load_prompt_model(OBJECTIONS_FILE)
     return model.compute_probability(take_first_clause(reply), None) >= OBJECTS

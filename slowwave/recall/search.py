@@ -58,8 +58,8 @@ from slowwave.recall.prompts import (
     OVERVIEW,
     OVERVIEWS_FILE,
     PERSONS_FILE,
+    is_objection,
     load_prompt_model,
-    objects,
     only_assents,
     take_first_clause,
 )
@@ -741,12 +741,8 @@ def _build_hit(
     kind = candidate.kind
     # what is shown: of a message the whole, of which the passage that was found is quoted
     text = messages[0]["text"] if kind == "message" and messages else candidate.text
-    if kind == "claim":
-        quote = quote
-    elif kind == "message":
-        quote = candidate.text
-    else:
-        quote = None
+    if kind != "claim":
+        quote = candidate.text if kind == "message" else None
     beside = candidate.beside.text if candidate.beside else None
     sources = _quote_messages(view, messages, filter(None, (quote, beside)))
     role = messages[0]["role"] if messages else None
@@ -925,7 +921,7 @@ def leans_on_answer(reply: str) -> bool:
     if _is_short(reply):
         return not only_assents(reply)
     first = take_first_clause(reply)
-    return _is_short(first) and not only_assents(first) and objects(first)
+    return _is_short(first) and not only_assents(first) and is_objection(first)
 
 
 def _is_short(

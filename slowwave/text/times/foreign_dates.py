@@ -110,7 +110,8 @@ class TimeName:
 def find_foreign_times(text: str) -> list[TimeName]:
     """Return the times that a text in another language names, in order. A time within a longer one is left out.
 
-    Return an empty list for English, and for a language without a list of names.
+    Words and places are those of the lower-cased text, which may be longer than the text (`İ`). Return an empty list
+    for English, and for a language without a list of names.
     """
     names = sorted(_find_times(text), key=lambda time: (time.start, -len(time.words)))
     found: list[TimeName] = []
@@ -431,7 +432,7 @@ def _list_counted(names: Names) -> Iterator[tuple[re.Pattern[str], str]]:
 def _list_days_of_week(
     names: Names, which: str
 ) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield the days of the last or the next week in scripts without spaces: 下周 and 周五 are 下周五."""
+    """Yield the days of the last or the next week in scripts without spaces and in Korean: 下周 and 周五 are 下周五."""
     weeks = names.get(f"{which} week", ())
     if not JOINED.search("".join(weeks)):
         return
@@ -466,7 +467,7 @@ def _list_month_marks(names: Names, which: str) -> Iterator[str]:
 
 
 def _bound(pattern: str) -> re.Pattern[str]:
-    """Return a pattern that matches whole words only; in scripts without spaces, anywhere."""
+    """Return a pattern that matches whole words only; in scripts without spaces and in Korean, anywhere."""
     return re.compile(pattern if JOINED.search(pattern) else rf"(?<!\w){pattern}(?!\w)")
 
 
