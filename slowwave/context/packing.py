@@ -53,9 +53,6 @@ AGAIN = 0.3
 """Factor on a word's worth each time that the session's lines before said it."""
 REPLY = "(user"
 """Begins the note of a person's reply."""
-MARKS = "()[]{}<>\"'“”‘’.,;:!?…"
-"""Marks around a word that are no part of it."""
-MOST_VALUES = 3
 LINES = 4
 """Least number of lines that an outline must have room for."""
 
@@ -404,17 +401,14 @@ def names_project(query: str, line: Line) -> bool:
 
 def tell_replies_once(lines: Sequence[Line]) -> list[Line]:
     """Return the lines without the words of a note that are a line of their own, the beginning of one, or those of a
-    note before. Of a change the new names and numbers stay in the note; the words do, if they have none.
+    note before.
     """
     told = [" ".join(line.pieces) for line in lines]
     once = []
     for line in lines:
         note = _read_note(line)
         if note and any(one.startswith(note) for one in told):
-            line = _shorten_told_note(
-                line,
-                note,
-            )
+            line = _shorten_note(line)
         elif note:
             told.append(note)
         once.append(line)
@@ -431,50 +425,11 @@ def _read_note(line: Line) -> str:
     return reply if is_repeated else note
 
 
-def _shorten_told_note(
-    line: Line,
-    note: str,
-) -> Line:
-    """Return a line whose note is told elsewhere; with its words, if without them it would name nothing new."""
-    short = _shorten_note(line)
-    is_whole = line.later.endswith(f"{THEN}{note})")
-    names_nothing = bool(short.later) and THEN not in short.later
-    return line if is_whole and names_nothing else short
-
-
 def _shorten_note(line: Line) -> Line:
-    """Return a line whose note has no words: the date of a change with the new values, and nothing of a reply."""
-    note, then, words = line.later.partition(THEN)
-    values = list_new_values(words, " ".join(line.pieces))
-    new = f"{THEN}{', '.join(values)}" if values else ""
-    later = f"{note}{new})" if then else note
+    """Return a line whose note has no words: the date of a change, and nothing of a reply."""
+    note, then, _ = line.later.partition(THEN)
+    later = f"{note})" if then else note
     return show_pieces(replace(line, later="" if note == REPLY else later), line.pieces)
-
-
-def list_new_values(
-    text: str,
-    before: str,
-) -> list[str]:
-    """Return the names and numbers of a text, up to MOST_VALUES, that another does not have."""
-    known = before.casefold()
-    values = dict.fromkeys(
-        word.strip(MARKS)
-        for last, word in pairwise(("", *text.split()))
-        if _is_value(word, last) and word.strip(MARKS).casefold() not in known
-    )
-    return [*values][:MOST_VALUES]
-
-
-def _is_value(
-    word: str,
-    last: str,
-) -> bool:
-    """Return True for a name or a number; a capital tells nothing behind the word `last` if that ends a sentence."""
-    name = word.strip(MARKS)
-    begins = not last[-1:].isalnum() or not word.startswith(name)
-    is_named = name[:1].isupper() and len(name) > 1 and not begins
-    has_figure = any(map(str.isdigit, name))
-    return is_named or has_figure or any(map(str.isupper, name[1:]))
 
 
 def _select_persons(lines: Sequence[Line], shown: Sequence[Line]) -> list[Line]:
@@ -547,12 +502,11 @@ def _shorten_for_outline(
     """Return a line of at most `limit` tokens: whole, else the sentences that are worth most for their length, or its
     gist unless they have more of the query's words. None if no sentence is short enough.
 
-    A change is shown without the later words, which have a line of their own, but with the new names and numbers. A
-    doubt without any is not shown: it tells nothing.
+    A certain change is shown without the later words, which have a line of their own. A doubt is not shown: without
+    them it tells nothing.
     """
-    line = _shorten_note(line)
-    if line.later.startswith(DOUBT) and THEN not in line.later:
-        line = replace(line, later="")
+    is_doubt = line.later.startswith(DOUBT)
+    line = replace(line, later="") if is_doubt else _shorten_note(line)
     whole = show_pieces(line, pieces)
     if measure.count_line(whole) <= limit:
         return whole

@@ -889,11 +889,10 @@ def _find_objecting(
 
 
 def _may_object(reply: MessageRow | None) -> bool:
-    """Return True for a reply of few words, which may be a whole sentence."""
-    return reply is not None and _is_short(
-        reply["text"],
-        2 * LEANING_WORDS,
-    )
+    """Return True for a reply of few words, which may be a whole sentence, and does not only acknowledge."""
+    if reply is None or not _is_short(reply["text"], 2 * LEANING_WORDS):
+        return False
+    return not only_assents(reply["text"])
 
 
 def _make_fragments(

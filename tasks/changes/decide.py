@@ -24,7 +24,6 @@ from slowwave.schemas.vocabulary import (
 from slowwave.tasks.changes.pairs import CandidateClaims
 from slowwave.tasks.changes.verdicts import (
     LEADING,
-    SUPERSEDED,
     Outcome,
     PairVerdict,
     Rows,
@@ -273,44 +272,23 @@ def settle_sessions(
     claims: CandidateClaims,
     guesses: ChangeGuesses,
 ) -> ChangeGuesses:
-    """Return the guesses with what the trees, which know hardly any changes within a session, can't tell of one.
+    """Return the guesses in which what is plainly taken back within a session is likely to be.
 
-    What is plainly taken back is likely to be. Claims that differ in a name are a list ("user 4711 is an admin", "user
-    4712 is an admin") unless the change is sure.
+    The trees know hardly any changes within a session.
     """
     sessions = claims.table["session_id"].to_pylist()
-    texts = claims.table["summary"].to_pylist()
     likely = dict(guesses.likely)
     taken_back = set(guesses.taken_back)
     for (old, new), p in guesses.likely.items():
-        if sessions[old] != sessions[new]:
-            continue
-        if guesses.plain.get((old, new)) == RETRACTED:
+        is_together = sessions[old] == sessions[new]
+        if is_together and guesses.plain.get((old, new)) == RETRACTED:
             likely[old, new] = max(p, EVEN)
             taken_back.add((old, new))
-        elif p < SUPERSEDED and differ_in_name(texts[old], texts[new]):
-            likely[old, new] = 0.0
     return replace(
         guesses,
         likely=likely,
         taken_back=taken_back,
     )
-
-
-def differ_in_name(
-    text: str,
-    other: str,
-) -> bool:
-    """Return True if two texts are the same word for word, but for one that names what they tell of.
-
-    What is told of it follows the name; a value mostly stands last. Who corrects something says more than that.
-    """
-    words = text.casefold().rstrip(".!?…").split()
-    others = other.casefold().rstrip(".!?…").split()
-    if len(words) != len(others):
-        return False
-    differing = [at for at, word in enumerate(words) if word != others[at]]
-    return len(differing) == 1 and differing[0] < len(words) - 1
 
 
 def find_agreements(

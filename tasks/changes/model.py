@@ -136,14 +136,14 @@ def find_plain_kind(features: Mapping[str, float]) -> str | None:
     read = {name: odds for name, odds in features.items() if name.startswith(READS)}
     best = max(read, key=lambda name: read[name], default="").removeprefix(READS)
     by_persons = not (features.get("by a model") or features.get("was by a model"))
+    is_near = features.get("cosine", 0.0) >= LEAST_NEAR
     if best == RETRACTED:
         is_sure = features[READS + RETRACTED] >= PLAINLY_RETRACTED
-        is_about = features.get("of the later", 0.0) >= LEAST_ABOUT
+        is_about = features.get("of the later", 0.0) >= LEAST_ABOUT and is_near
         return RETRACTED if is_sure and is_about and by_persons else None
     if features.get("of the earlier", 0.0) < LEAST_KEPT:
         return None
     if best == NARROWED:
-        is_near = features.get("cosine", 0.0) >= LEAST_NEAR
         return NARROWED if is_near and not features.get("by a model") else None
     keeps = any(features.get(f"{kind} kept") for kind in VALUES)
     differs = any(features.get(f"other {kind}") for kind in VALUES)

@@ -11,7 +11,6 @@ from slowwave.flows.exclude import run_exclude
 from slowwave.flows.ledgers import LEDGERS
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
-from slowwave.tasks.changes.decide import differ_in_name
 from slowwave.tasks.changes.outcome import Known, supersede
 from slowwave.tasks.llm.fence import has_injection
 from tests.changes.test_decide import told
@@ -99,17 +98,6 @@ def test_an_affirmation_bears_the_earlier_claim_out_until_it_is_undone(
     after = {claim.summary: claim for claim in Memory.open(settings.store).claims()}
     assert after[CLASS[:-1]].sessions == 1
     assert after[CLASS[:-1]].confidence < alone
-
-
-def test_two_things_that_differ_in_one_number_are_a_list(settings: Settings) -> None:
-    claims = {ADMIN[:-1], OTHER[:-1]}
-    linked = [
-        row for row in LEDGERS["changes"](settings, True).rows if row["from"] in claims
-    ]
-    assert linked == []
-    assert differ_in_name(ADMIN, OTHER)
-    assert not differ_in_name(ADMIN, "user 4712 is an admin in twins now.")
-    assert not differ_in_name("The port is 4711.", "The port is 4712.")  # a value
 
 
 def test_what_is_plainly_taken_back_in_its_own_session_is_not_handed_out(

@@ -4,7 +4,6 @@ import pytest
 
 from slowwave.context.projects.standing import (
     _bear_out_later,
-    drop_last_question,
     find_own_words,
     is_certainly_typed,
     join_quotes,
@@ -66,22 +65,6 @@ def test_what_is_no_witness_leaves_the_later_claim_as_sure_as_it_was(earlier):
 def test_only_what_a_person_certainly_typedis_certainly_typed(text, more, told):
     claim = claim_row(1, RULE, **{"trust": "typed", **more})
     assert is_certainly_typed(claim, message(1, text)) is told
-
-
-@pytest.mark.parametrize(
-    ("said", "told"),
-    [
-        ("license mit?", ""),
-        (
-            "we get the keys on the 5th. movers know already?",
-            "we get the keys on the 5th.",
-        ),
-        ("no median. alarms at night? only from 8 to 19", None),
-        ("yes, all three (Should I add retries?)", None),
-    ],
-)
-def test_what_a_claim_only_asks_at_its_end_is_not_told(said, told):
-    assert drop_last_question(said) == (said if told is None else told)
 
 
 def test_what_goes_on_where_a_quote_ends_is_told_with_it_if_there_is_room():

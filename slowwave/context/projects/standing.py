@@ -1,7 +1,7 @@
 """The standing claims about a project or a person: those that may be in a text that every session loads.
 
 A claim stands if all of these hold: it is active and no later claim doubts it; it
-does not take another claim back; it is no question; a person typed it, or two sessions state
+does not take another claim back; a person typed it, or two sessions state
 it; its confidence is high enough; none of its gates is False; and it is short enough for a statement, since a longer
 one is a log or a report that somebody pasted. A person typed it if its trust is `typed`, or that of one of its
 duplicates, whose words then stand for it. Where the trust is not known, the message that it quotes decides. Other cited
@@ -42,7 +42,6 @@ from slowwave.schemas.vocabulary import (
 from slowwave.store.notes import PREFIX
 from slowwave.text.fence import escape_line
 from slowwave.text.foreign import find_foreign_parts
-from slowwave.text.sentences import split_sentences
 from slowwave.text.times.days import localise
 from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import extract_content_words, singularise
@@ -392,8 +391,7 @@ def _find_typed(
         message = next(iter(row["message_ids"] or ()), "")
         summary = " ".join(row["summary"].split())
         is_typed = row[TRUST] == Trust.TYPED and not is_perhaps_changed(row)
-        said = map(drop_last_question, (word_claim(row), summary) if is_typed else ())
-        words = [*filter(None, said)]
+        words = (word_claim(row), summary) if is_typed else ()
         found[message] += [one for one in words if one in texts.get(message, "")]
     return found
 
@@ -479,7 +477,7 @@ def _make_claim(
     said = first.row
     text, is_plain = _word_plainly(said, message)
     session = view.native_sessions.get(said["session_id"])
-    if session is None or not text or not (first.typed or sessions >= BORNE_OUT):
+    if session is None or not (first.typed or sessions >= BORNE_OUT):
         return None
     noted = (
         "noted"
@@ -526,17 +524,9 @@ def word_claim(row: ClaimRow) -> str:
     return quote if has_both and len(quote) <= LONGEST else summary
 
 
-def drop_last_question(text: str) -> str:
-    """Return a text without the questions at its end; what is only asked does not hold."""
-    starts = [span.start for span in split_sentences(text)]
-    while starts and text.endswith("?"):
-        text = text[: starts.pop()].rstrip()
-    return text
-
-
 def _word_plainly(said: ClaimRow, message: MessageRow) -> tuple[str, bool]:
     """Return a claim's text, and whether agents may be told it though it was said once."""
-    text = drop_last_question(word_claim(said))
+    text = word_claim(said)
     if addresses_nobody(text):
         return text, True
     own_words = find_own_words(said, message)
