@@ -19,6 +19,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -47,15 +48,28 @@ def measure(
     misses: bool = False,
 ) -> Figures:
     """Return a row a writer."""
-    if answers is not None:
-        os.environ[ANSWERS] = str(answers)
     llm = "off" if answers is None else REPLAY
     rows, notes = [], []
-    for folder in folders:
-        row, missed = measure_writer(folder, scratch / folder.name, encoder, llm)
-        rows.append(row)
-        notes += missed if misses else []
+    with answer_from(answers):
+        for folder in folders:
+            row, missed = measure_writer(folder, scratch / folder.name, encoder, llm)
+            rows.append(row)
+            notes += missed if misses else []
     return Figures(rows, notes=notes)
+
+
+@contextmanager
+def answer_from(file: Path | None) -> Iterator[None]:
+    """Let a model's recorded answers be those of a file meanwhile, if one is given."""
+    before = os.environ.get(ANSWERS)
+    if file is not None:
+        os.environ[ANSWERS] = str(file)
+    try:
+        yield
+    finally:
+        os.environ.pop(ANSWERS, None)
+        if before is not None:
+            os.environ[ANSWERS] = before
 
 
 def measure_writer(
