@@ -70,7 +70,7 @@ def test_a_night_killed_while_it_encodes_again_goes_on_where_it_was(
 
 
 TOLD = [
-    ("user", "leave git to me, i commit when i've read the diff"),
+    ("user", "the git commits are mine, always, after i read the diff"),
     ("assistant", "Understood, I commit nothing."),
     ("user", "the spare key is in the drawer under the scanner"),
     ("assistant", "Noted."),
@@ -101,7 +101,7 @@ def test_another_reader_is_named_and_keeps_what_a_person_said(tmp_path: Path) ->
     memory = Memory.open(settings.store, encoder=HashEncoder())
     assert {claim.summary for claim in memory.claims(limit=None)} == {
         "The cello is rented until spring",
-        "ana commits, not me (corrects: leave git to me, i commit when i've read the diff)",
+        "ana commits, not me (corrects: the git commits are mine, always, after i read the diff)",
         "the spare key is in the drawer under the scanner",
     }
     lines = {line.heading: line.text for line in collect_status(changed)}
