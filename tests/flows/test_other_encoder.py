@@ -70,14 +70,14 @@ def test_a_night_killed_while_it_encodes_again_goes_on_where_it_was(
 
 
 TOLD = [
-    ("user", "the git commits are mine, always, after i read the diff"),
+    ("user", "the git part is mine, commits come after i read the diff"),
     ("assistant", "Understood, I commit nothing."),
     ("user", "the spare key is in the drawer under the scanner"),
     ("assistant", "Noted."),
     ("user", "we decided that reports go out on Mondays"),
     ("assistant", "Fine."),
 ]
-"""With the default encoder the first is a rule, with another one a fact."""
+"""With the default encoder the first has no category, with another one it is a fact."""
 
 
 def test_another_reader_is_named_and_keeps_what_a_person_said(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_another_reader_is_named_and_keeps_what_a_person_said(tmp_path: Path) ->
     memory = Memory.open(settings.store, encoder=HashEncoder())
     assert {claim.summary for claim in memory.claims(limit=None)} == {
         "The cello is rented until spring",
-        "ana commits, not me (corrects: the git commits are mine, always, after i read the diff)",
+        "ana commits, not me (corrects: the git part is mine, commits come after i read the diff)",
         "the spare key is in the drawer under the scanner",
     }
     lines = {line.heading: line.text for line in collect_status(changed)}
