@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
+from slowwave.context.projects.skill import collect_skill_lines
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.exclude import run_exclude, run_include
 from slowwave.flows.forget import run_forget
@@ -17,6 +18,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS
 from slowwave.store import Store
 from slowwave.tasks.forget.select import Wanted
+from slowwave.tasks.llm.fence import has_injection
 from slowwave.ui.page import Explorer
 from slowwave.ui.pages import show_claim
 from tests.command_line import typed
@@ -272,3 +274,28 @@ def test_the_claim_s_page_takes_a_correction_back(settings: Settings) -> None:
     assert shown == {"text": RIGHT, "note": note}
     run_exclude([note], "I was wrong", settings)
     assert show_claim(Explorer(settings), wrong)["corrected"] is None
+
+
+def test_what_was_corrected_is_not_told_with_what_stands_beside_it(
+    tmp_path: Path,
+) -> None:
+    weeks = Path(__file__).parents[2] / "data" / "labelled" / "newcomers" / "odile"
+    talk = next(
+        path for path in weeks.glob("*.jsonl") if "cyrillic neither" in path.read_text()
+    )
+    settings = Settings(store=tmp_path / "store", keywords={"top": 0})
+    run_night([talk], settings)
+
+    def list_told() -> list[str]:
+        view = Memory.open(settings.store).get_view()
+        lines = collect_skill_lines(view, [*view.workspaces], has_injection)
+        return [line.text for line in lines if line.text.startswith("cyrillic")]
+
+    (before,) = list_told()
+    assert "delivery is on 30 november" in before
+    memory = Memory.open(settings.store)
+    wrong = next(one for one in memory.claims(limit=None) if "delivery" in one.summary)
+    memory.correct(wrong.id, "Delivery is on 12 December.")
+    run_night([talk], settings)
+    (after,) = list_told()
+    assert after.startswith("cyrillic neither btw, not in the budget (")

@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.rendering import LineSource, Speaker
-from slowwave.recall.release.view import View, is_perhaps_changed
+from slowwave.recall.release.view import View, is_perhaps_changed, is_superseded
 from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES, TRUST
 from slowwave.schemas.vocabulary import (
@@ -315,7 +315,8 @@ def join_by_message(
     Less sure claims of the message that stand next to one are told with it if they `may_join`: of "30 minutes are too
     short. slots are 45 from now on" the reason is often surer than the decision. Words that the message has between two
     claims are "…". A claim that is not in the message word for word, that is a rule, or that the code no longer bears
-    out stays by itself. Joined claims have the first heading that one has.
+    out stays by itself. Joined claims have the first heading that one has. What no longer holds of the message is not
+    told with what does.
     """
     cited = _find_cited(view, claims)
     texts = {
@@ -324,15 +325,20 @@ def join_by_message(
             MESSAGES, sorted(filter(None, set(cited.values()))), ["text"]
         ).items()
     }
+    gone = _find_gone(view, texts)
     groups = dict[str, list[StandingClaim]]()
-    for claim in _drop_contained(claims, cited):
+    for claim in _drop_contained(_cut_gone(view, claims, cited, gone), cited):
         message = cited[claim.id]
         by_itself = claim.standing or claim.code_note
         is_quote = not by_itself and claim.text in texts.get(message, "")
         groups.setdefault(message if is_quote else claim.id, []).append(claim)
     places = {claim.workspace for claim in claims if claim.workspace}
     beside = {
-        key: [text for text in typed if may_join(text)]
+        key: [
+            text
+            for text in typed
+            if may_join(text) and not any(one in text for one in gone[key])
+        ]
         for key, typed in _find_typed(view, places, texts).items()
     }
     return [
@@ -351,6 +357,40 @@ def _find_cited(view: View, claims: Sequence[StandingClaim]) -> dict[str, str]:
     """Return by claim the id of the message that it quotes; empty if it quotes none."""
     rows = view.read_by_id(CLAIMS, [claim.id for claim in claims], ["message_ids"])
     return {key: next(iter(row["message_ids"]), "") for key, row in rows.items()}
+
+
+def _find_gone(view: View, texts: Collection[str]) -> dict[str, set[str]]:
+    """Return by message, of the ids given, the claims that a later one replaced, or perhaps did, as one line each."""
+    found = defaultdict[str, set[str]](set)
+    for row in view.chains.claims.values():
+        message = next(iter(row["message_ids"] or ()), "")
+        if message in texts and (is_superseded(row) or is_perhaps_changed(row)):
+            found[message].add(" ".join(str(row["summary"]).split()))
+    return found
+
+
+def _cut_gone(
+    view: View,
+    claims: Sequence[StandingClaim],
+    cited: Mapping[str, str],
+    gone: Mapping[str, Collection[str]],
+) -> list[StandingClaim]:
+    """Return the claims, each without the words beside its own if these tell what is gone."""
+    summaries = {
+        key: " ".join(row["summary"].split())
+        for key, row in view.read_by_id(
+            CLAIMS, [claim.id for claim in claims], ["summary"]
+        ).items()
+    }
+    return [
+        replace(claim, text=summaries[claim.id])
+        if any(
+            one in claim.text and one not in summaries[claim.id]
+            for one in gone.get(cited[claim.id], ())
+        )
+        else claim
+        for claim in claims
+    ]
 
 
 def _drop_contained(
