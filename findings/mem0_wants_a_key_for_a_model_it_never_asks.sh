@@ -16,7 +16,7 @@ set -euo pipefail
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/v"
-"$folder/v/bin/pip" install -q mem0ai==2.2.1 langchain-core==1.8.3
+"$folder/v/bin/pip" install -q mem0ai==2.2.1 langchain==1.5.2 langchain-core==1.8.3
 cat > "$folder/try.py" <<'PYTHON'
 import os
 import sys
