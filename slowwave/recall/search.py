@@ -112,7 +112,7 @@ T = TypeVar("T")
 
 OBJECTING = 0.5
 """Log-odds from which a reply takes back what it replies to, by the reader of pairs
-(`docs/decisions/042-room-of-changes.md`)."""
+(`docs/decisions/048-agreements.md`)."""
 HEARD = 1.8
 """Relevance, for each of its words' worth that is heard, of a row that the encoder does not read: half are enough for
 the default floor."""

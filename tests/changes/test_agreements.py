@@ -18,8 +18,6 @@ from tests.talk_files import session
 
 CLASS = "My Spanish class is Thursdays 18:30."
 AGAIN = "I have Spanish on Thursdays at 18:30."
-ADMIN = "user 4711 is an admin in twins."
-OTHER = "user 4712 is an admin in twins."
 
 
 @pytest.mark.parametrize(
@@ -66,13 +64,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         session(folder, name, day, [("user", text), ("assistant", "Noted.")], "kay")
         for name, (day, text) in said.items()
     ]
-    listed = [
-        ("user", ADMIN),
-        ("assistant", "OK."),
-        ("user", OTHER),
-        ("assistant", "OK."),
-    ]
-    run_night([*talks, session(folder, "c", 12, listed, "twins")], nights)
+    run_night(talks, nights)
     return nights
 
 

@@ -318,28 +318,23 @@ def join_by_message(
     out stays by itself. Joined claims have the first heading that one has. What no longer holds of the message is not
     told with what does.
     """
-    cited = _find_cited(view, claims)
-    texts = {
-        key: " ".join(row["text"].split())
-        for key, row in view.read_by_id(
-            MESSAGES, sorted(filter(None, set(cited.values()))), ["text"]
-        ).items()
-    }
+    rows = view.read_by_id(
+        CLAIMS, [claim.id for claim in claims], ["summary", "message_ids"]
+    )
+    cited = {key: next(iter(row["message_ids"]), "") for key, row in rows.items()}
+    texts = _read_texts(view, cited.values())
     gone = _find_gone(view, texts)
+    holding = list(_cut_gone(claims, rows, cited, gone))
     groups = dict[str, list[StandingClaim]]()
-    for claim in _drop_contained(_cut_gone(view, claims, cited, gone), cited):
+    for claim in _drop_contained(holding, cited):
         message = cited[claim.id]
         by_itself = claim.standing or claim.code_note
         is_quote = not by_itself and claim.text in texts.get(message, "")
         groups.setdefault(message if is_quote else claim.id, []).append(claim)
     places = {claim.workspace for claim in claims if claim.workspace}
     beside = {
-        key: [
-            text
-            for text in typed
-            if may_join(text) and not any(one in text for one in gone[key])
-        ]
-        for key, typed in _find_typed(view, places, texts).items()
+        key: [text for text in typed if may_join(text)]
+        for key, typed in _find_typed(view, places, texts, gone).items()
     }
     return [
         replace(
@@ -353,44 +348,41 @@ def join_by_message(
     ]
 
 
-def _find_cited(view: View, claims: Sequence[StandingClaim]) -> dict[str, str]:
-    """Return by claim the id of the message that it quotes; empty if it quotes none."""
-    rows = view.read_by_id(CLAIMS, [claim.id for claim in claims], ["message_ids"])
-    return {key: next(iter(row["message_ids"]), "") for key, row in rows.items()}
+def _read_texts(view: View, messages: Iterable[str]) -> dict[str, str]:
+    """Return the texts of messages by id, as one line each; an empty id is left out."""
+    ids = sorted(filter(None, set(messages)))
+    rows = view.read_by_id(MESSAGES, ids, ["text"])
+    return {key: " ".join(row["text"].split()) for key, row in rows.items()}
 
 
-def _find_gone(view: View, texts: Collection[str]) -> dict[str, set[str]]:
-    """Return by message, of the ids given, the claims that a later one replaced, or perhaps did, as one line each."""
+def _find_gone(view: View, messages: Collection[str]) -> dict[str, set[str]]:
+    """Return by id of a message, of those given, its claims that a later one replaced, or perhaps did: a line each."""
     found = defaultdict[str, set[str]](set)
     for row in view.chains.claims.values():
         message = next(iter(row["message_ids"] or ()), "")
-        if message in texts and (is_superseded(row) or is_perhaps_changed(row)):
+        if message in messages and (is_superseded(row) or is_perhaps_changed(row)):
             found[message].add(" ".join(str(row["summary"]).split()))
     return found
 
 
 def _cut_gone(
-    view: View,
     claims: Sequence[StandingClaim],
+    rows: Mapping[str, ClaimRow],
     cited: Mapping[str, str],
     gone: Mapping[str, Collection[str]],
-) -> list[StandingClaim]:
-    """Return the claims, each without the words beside its own if these tell what is gone."""
-    summaries = {
-        key: " ".join(row["summary"].split())
-        for key, row in view.read_by_id(
-            CLAIMS, [claim.id for claim in claims], ["summary"]
-        ).items()
-    }
-    return [
-        replace(claim, text=summaries[claim.id])
-        if any(
-            one in claim.text and one not in summaries[claim.id]
-            for one in gone.get(cited[claim.id], ())
-        )
-        else claim
-        for claim in claims
-    ]
+) -> Iterator[StandingClaim]:
+    """Yield the claims, each without the words beside its own if these tell what no longer holds.
+
+    Args:
+        rows: by claim, its summary.
+        cited: by claim, the id of its message.
+        gone: by message, its claims that no longer hold, as one line each.
+    """
+    for claim in claims:
+        own = " ".join(rows[claim.id]["summary"].split())
+        others = (one for one in gone.get(cited[claim.id], ()) if one not in own)
+        tells_gone = any(one in claim.text for one in others)
+        yield replace(claim, text=own) if tells_gone else claim
 
 
 def _drop_contained(
@@ -414,7 +406,10 @@ def _drop_contained(
 
 
 def _find_typed(
-    view: View, places: Collection[str], texts: Mapping[str, str]
+    view: View,
+    places: Collection[str],
+    texts: Mapping[str, str],
+    gone: Mapping[str, Collection[str]],
 ) -> dict[str, list[str]]:
     """Return the active claims that a person typed in each message, by its id, as one line each: with what explains it,
     and without, if that is too long.
@@ -422,6 +417,7 @@ def _find_typed(
     Args:
         places: workspaces of the claims; without one, none is found.
         texts: the messages' texts by id, as one line each.
+        gone: by message, its claims that no longer hold. Words that have one of them are left out.
     """
     found = defaultdict[str, list[str]](list)
     columns = ["summary", "quote", "detail", "message_ids", TRUST, *CHAIN]
@@ -432,7 +428,12 @@ def _find_typed(
         summary = " ".join(row["summary"].split())
         is_typed = row[TRUST] == Trust.TYPED and not is_perhaps_changed(row)
         words = (word_claim(row), summary) if is_typed else ()
-        found[message] += [one for one in words if one in texts.get(message, "")]
+        lost = gone.get(message, ())
+        found[message] += [
+            said
+            for said in words
+            if said in texts.get(message, "") and not any(one in said for one in lost)
+        ]
     return found
 
 
