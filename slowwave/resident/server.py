@@ -87,14 +87,16 @@ class Resident(ThreadingMixIn, TCPServer):
             address.socket.unlink(missing_ok=True)
         else:
             where = cast(Any, ("127.0.0.1", 0))
-        before = os.umask(0o177)
-        try:
-            super().__init__(cast(Any, where), _Conversation)
-            if self.address_family != socket.AF_UNIX:
-                self._write_token()
-        finally:
-            os.umask(before)
+        super().__init__(cast(Any, where), _Conversation)
+        if self.address_family != socket.AF_UNIX:
+            self._write_token()
         self._mark = self._read_mark()
+
+    def server_bind(self) -> None:
+        """Bind the socket, and close it to other users before it listens."""
+        super().server_bind()
+        if self.address_family == socket.AF_UNIX:
+            self.files.socket.chmod(0o600)
 
     @property
     def _listed(self) -> Path:

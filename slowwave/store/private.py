@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO
 
 FOLDER = 0o700
@@ -11,14 +12,42 @@ OTHERS = 0o077
 """The permissions of group and others."""
 
 
+class _Umask:
+    """The umask, which all threads of a process share: the first block sets it, and the last puts it back.
+
+    If each block put back what it had found, the block that begins second and ends last would leave the umask of the
+    first one behind.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._blocks = 0
+        self._before = 0
+
+    def close(self) -> None:
+        with self._lock:
+            if self._blocks == 0:
+                self._before = os.umask(OTHERS)
+            self._blocks += 1
+
+    def open(self) -> None:
+        with self._lock:
+            self._blocks -= 1
+            if self._blocks == 0:
+                os.umask(self._before)
+
+
+_umask = _Umask()
+
+
 @contextmanager
 def make_files_private() -> Iterator[None]:
     """Set the umask for the block: files that this process writes, also by Lance, are private to their owner."""
-    before = os.umask(OTHERS)
+    _umask.close()
     try:
         yield
     finally:
-        os.umask(before)
+        _umask.open()
 
 
 def make_private_folder(folder: Path) -> None:

@@ -8,8 +8,8 @@ Each mark is on a line of its own. Bytes that are not UTF-8 and the ends of line
 """
 
 import os
-import tempfile
 from pathlib import Path
+from secrets import token_hex
 
 from slowwave.schemas.errors import UsageError
 
@@ -130,17 +130,14 @@ def write_whole(
         return False
     # beside the file, and in its place once it is on the disk
     path.parent.mkdir(parents=True, exist_ok=True)
-    umask = os.umask(0o077)
-    os.umask(umask)
-    with tempfile.NamedTemporaryFile(
-        dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:
-        written = Path(file.name)
+    written = path.with_name(f".{path.name}.{token_hex(4)}")
+    with written.open("xb") as file:
         try:
+            if rights:
+                written.chmod(rights.stat().st_mode & 0o7777)
             file.write(raw)
             file.flush()
             os.fsync(file.fileno())
-            written.chmod(rights.stat().st_mode & 0o7777 if rights else 0o666 & ~umask)
             written.replace(path)
         except BaseException:
             written.unlink(missing_ok=True)

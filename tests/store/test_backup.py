@@ -631,7 +631,8 @@ def test_what_a_killed_export_or_backup_left_is_not_followed_and_in_nobody_s_way
     away = tmp_path / "away"
     away.mkdir()
     here = tmp_path / "here"
-    (here / "out").mkdir(parents=True, mode=0o750)
+    (here / "out").mkdir(parents=True)
+    (here / "out").chmod(0o750)
     for left in (".out.part", ".claims.json.new", "space.tar.part"):
         (here / left).symlink_to(away)
     for command in (

@@ -13,6 +13,7 @@ from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.store import Store
 from slowwave.store.notes import TalkLog, write_note
+from slowwave.store.private import make_files_private
 from tests.talk_files import session
 
 SAID = [
@@ -56,6 +57,16 @@ def test_a_night_notes_talks_and_answers_leave_nothing_to_others(
     assert kinds >= {".lance", ".manifest", ".jsonl", ".lock"}
     assert open_to_others(tmp_path / "made") == []
     assert os.umask(0o022) == 0o022  # the process's own again
+
+
+def test_blocks_that_overlap_in_threads_leave_the_umask_as_it_was() -> None:
+    first, second = make_files_private(), make_files_private()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert os.umask(0o077) == 0o077  # the second block is still open
+    second.__exit__(None, None, None)
+    assert os.umask(0o022) == 0o022
 
 
 def test_a_store_that_was_open_to_others_is_closed_by_its_next_writer(
