@@ -156,6 +156,22 @@ def test_each_line_of_a_project_file_stands_on_messages(
     assert len(lines) > 5
 
 
+def test_lines_that_codex_would_not_read_are_warned_of(
+    samples_night: tuple[Path, RunReport], tmp_path: Path
+) -> None:
+    where = ("--project", "/home/ada/tidepool", "--store", samples_night[0])
+    for name, above, warned in (
+        ("AGENTS.md", 20_000, False),
+        ("AGENTS.md", 40_000, True),
+        ("CLAUDE.md", 40_000, False),
+    ):
+        file = tmp_path / name
+        file.write_text("A line of theirs.\n" * (above // 18))
+        done = typed("--out", file, *where)
+        assert done.exit_code == 0, done.output
+        assert ("Codex reads 32,768 bytes" in done.stderr) is warned, (name, above)
+
+
 def test_a_briefing_has_what_a_person_told_a_model_of_the_project_after_what_stands(
     store: Path,
 ) -> None:

@@ -44,6 +44,8 @@ FILES = {
     Target.AGENTS: "AGENTS.md",
     Target.CURSOR: ".cursor/rules/slowwave.mdc",
 }
+CODEX_READS = 32_768
+"""Bytes that Codex 0.171 reads of a project's AGENTS.md files, from the top of the repository down."""
 Workspace = Annotated[
     str | None,
     typer.Option(*PROJECT, help="The project; default: that of this folder."),
@@ -302,6 +304,19 @@ def _print_line_count(file: Path, count: int, changed: bool) -> None:
     )
 
 
+def _find_unread(file: Path) -> list[str]:
+    """Return a warning if Codex stops reading the file above the end of the block."""
+    text = read_as_it_is(file)
+    _, end = find_marked(text) or (0, 0)
+    needed = len(text[:end].encode("utf-8", "surrogateescape"))
+    if file.name != FILES[Target.CODEX] or needed <= CODEX_READS:
+        return []
+    return [
+        f"{file}: Codex reads {CODEX_READS:,} bytes of a project's {file.name} files, and slowwave's lines end at "
+        f"{needed:,}: shorten the file, or raise project_doc_max_bytes in ~/.codex/config.toml"
+    ]
+
+
 def _keep_block(
     block: str,
     file: Path,
@@ -318,6 +333,7 @@ def _keep_block(
     changed = _write_block(file, block, RULE if to is Target.CURSOR else "")
     if block:
         _print_line_count(file, block.count("\n- "), changed)
+        print_warnings(_find_unread(file))
     else:
         OUT.print(f"{file}: {empty}{' The old block was removed.' if changed else ''}")
     return changed
