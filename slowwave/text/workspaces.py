@@ -20,6 +20,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 from unicodedata import normalize
 
 from rapidfuzz import fuzz, process
@@ -48,6 +49,15 @@ MOUNTED = re.compile(r"/(?:mnt/|cygdrive/)?([A-Za-z])(/.*)?")
 SCP_URL = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(.+)")
 """`git@host:owner/name`; one letter before the colon is a drive."""
 WEB_URL = re.compile(r"[a-z+]+://(?:[^@/\s]*@)?([^:/\s]+)(?::\d+)?/(.+)", re.IGNORECASE)
+
+
+class Place(NamedTuple):
+    """Where a workspace lies."""
+
+    project: str
+    """The first name of its project: of its checkout, whose work trees, clones and folders are one."""
+    folder: str
+    """Its folder below the top of the checkout; "" for the top, and for a folder that is gone."""
 
 
 def find_workspaces(
@@ -85,6 +95,44 @@ def match_workspaces(
         name for name in names if not keys.isdisjoint(_compute_name_keys(known[name]))
     )
     return tuple(sorted(exact.union(alike)))
+
+
+def find_places(workspaces: Iterable[str | None]) -> dict[str, Place]:
+    """Return where each workspace lies, by name: names with the same project are one, as in `match_workspaces`."""
+    aliases = load_aliases()
+    known = {name: _follow_alias(name, aliases) for name in workspaces if name}
+    located = {name: _locate(known[name]) for name in sorted(known)}
+    first = dict[str, str]()
+    for name, (key, _) in located.items():
+        first.setdefault(key, name)
+    places = {name: Place(first[key], below) for name, (key, below) in located.items()}
+    for name in [name for name in located if not _is_path(known[name])]:
+        keys = _compute_name_keys(known[name])
+        owners = {
+            places[other].project
+            for other in located
+            if _is_path(known[other])
+            and not keys.isdisjoint(_compute_composed_keys(known[other]))
+        }
+        if len(owners) == 1:
+            places[name] = Place(owners.pop(), "")
+    return places
+
+
+def _locate(name: str) -> tuple[str, str]:
+    """Return the key of a workspace's project, and its folder there."""
+    if not _is_path(name):
+        return _read_address(name) or name, ""
+    plain, drive = _normalise(_compose(name))
+    try:
+        folder, is_there, root = _find_checkout(plain, drive)
+    except (OSError, ValueError):  # the folder can't be read
+        root = None
+    if root is None:
+        return drive or plain, ""
+    common = _find_common_git_folder(root)
+    below = folder.relative_to(root).as_posix() if is_there else "."
+    return _read_remote(common) or str(common), "" if below == "." else below
 
 
 def find_by_last_parts(
@@ -300,14 +348,24 @@ def _compute_keys(path: str) -> frozenset[str]:
     plains = {plain, drive or plain}
     own = plains.union(*map(_name_as_clients_do, plains))
     try:
-        near, is_there = _find_near(plain, drive)
-        folder = Path(os.path.realpath(near))
-        root = find_project_root(folder)
+        folder, is_there, root = _find_checkout(plain, drive)
     except (OSError, ValueError):  # the folder can't be read
         return frozenset(own)
     return frozenset(own).union(
         [str(folder)] if is_there else [], _compute_checkout_keys(root) if root else []
     )
+
+
+def _find_checkout(plain: str, drive: str | None) -> tuple[Path, bool, Path | None]:
+    """Return the existing folder of a path or the nearest above it, True if it is the folder itself, and its checkout.
+
+    What is gone from a home folder that is a checkout was a project of its own.
+    """
+    near, is_there = _find_near(plain, drive)
+    folder = Path(os.path.realpath(near))
+    root = find_project_root(folder)
+    is_home = root == Path(os.path.realpath(Path.home()))
+    return folder, is_there, root if is_there or not is_home else None
 
 
 def _compute_checkout_keys(root: Path) -> set[str]:
