@@ -236,7 +236,8 @@ def cut_fenced_blocks(text: str) -> str:
         if opening.start() >= at and closing_at < len(closings):
             pieces.append(text[at : opening.start()])
             at = closings[closing_at]
-    return "".join([*pieces, text[at:]])
+    pieces.append(text[at:])
+    return "".join(pieces)
 
 
 def format_entry(label: str, text: str) -> str:

@@ -275,15 +275,13 @@ class ClaimScope:
                 LATIN.findall(claims.texts[row].casefold())
             )
             of_self[row] = is_first_person and claims[row].first_person
-        folders = (
-            table["folder"]
-            if "folder" in table.schema.names
-            else pa.chunked_array([pa.array([""] * len(personal), pa.string())])
-        )
+        folders = pa.chunked_array([pa.nulls(len(personal), pa.string())])
+        if "folder" in table.schema.names:
+            folders = table["folder"]
         return cls(
             workspace=_encode_column(table["workspace"]),
             folder=_encode_column(folders),
-            at_top=np.asarray(pc.equal(folders, ""), dtype=bool),
+            at_top=np.asarray(pc.equal(folders.fill_null(""), ""), dtype=bool),
             speaker=_encode_column(table["speaker"]),
             session=_encode_column(table["session_id"]),
             personal=personal,
@@ -312,7 +310,10 @@ def _encode_column(column: pa.ChunkedArray) -> Codes:
     return codes
 
 
-def _mask_pairs_in_scope(pairs: Pairs, scope: ClaimScope) -> Flags:
+def _mask_pairs_in_scope(
+    pairs: Pairs,
+    scope: ClaimScope,
+) -> Flags:
     """Return a mask of the pairs whose claims can change each other.
 
     They are of one project, and of one folder of it or one of them of its top: two packages of a repository may differ.
@@ -327,9 +328,9 @@ def _mask_pairs_in_scope(pairs: Pairs, scope: ClaimScope) -> Flags:
     of_self = scope.of_self
     personal = scope.personal
     preference = scope.preference
-    one_folder = (
-        (scope.folder[a] == scope.folder[b]) | scope.at_top[a] | scope.at_top[b]
-    )
+    one_folder = scope.folder[a] == scope.folder[b]
+    one_folder = one_folder | scope.at_top[a]
+    one_folder = one_folder | scope.at_top[b]
     one_space = (scope.workspace[a] == scope.workspace[b]) & one_folder
     one_speaker = speaker[a] == speaker[b]
     both_personal = personal[a] & personal[b]

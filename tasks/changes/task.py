@@ -249,7 +249,8 @@ def _write_passage_chains(store: Store) -> int:
 
 
 def _add_rest_of_projects(
-    pending: Sequence[str | None], known: Iterable[str | None]
+    pending: Sequence[str | None],
+    known: Iterable[str | None],
 ) -> list[str | None]:
     """Return workspaces with the others of their projects: a claim may be changed by one from there."""
     places = find_places(known)
@@ -364,7 +365,10 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
     return Judge(compute_judge_key(job, model), job.settings.supersede.pairs, ask)
 
 
-def name_speakers(store: Store, pairs: Sequence[Pair]) -> list[Pair]:
+def name_speakers(
+    store: Store,
+    pairs: Sequence[Pair],
+) -> list[Pair]:
     """Return the pairs with the speaker of each claim, also if the transcript does not name them."""
     names = read_claim_speakers(store, [claim.id for pair in pairs for claim in pair])
     return [
@@ -439,21 +443,25 @@ def read_scope(
         ids |= more
         away |= more
     here = here | pc.field("claim_id").isin(pa.array(sorted(away), pa.string()))
-    claims = add_origins(store, add_places(store.read(CLAIMS, COMPARED, here)))
+    claims = add_places(store.read(CLAIMS, COMPARED, here))
+    claims = add_origins(store, claims)
     return add_vectors(store, claims, here), {*named["claim_id"].to_pylist()} - ids
 
 
-def _build_project_scope(named: pa.Table, fresh: Set[str]) -> pc.Expression:
+def _build_project_scope(
+    named: pa.Table,
+    fresh: Set[str],
+) -> pc.Expression:
     """Return the filter of `build_scope` for the fresh claims and one of each other workspace of their projects."""
     rows = pl.DataFrame(named.select(["claim_id", "workspace"]))
     places = find_places(rows["workspace"].unique())
-    of_fresh = rows.filter(pl.col("claim_id").is_in([*fresh]))["workspace"].unique()
+    is_fresh = pl.col("claim_id").is_in([*fresh])
+    of_fresh = rows.filter(is_fresh)["workspace"].unique()
     projects = {places[name].project for name in of_fresh if name}
     near = [name for name, place in places.items() if place.project in projects]
     others = rows.unique("workspace").filter(pl.col("workspace").is_in(near))
-    return build_scope(
-        named, pa.array(sorted(fresh.union(others["claim_id"])), pa.string())
-    )
+    ids = sorted({*fresh, *others["claim_id"]})
+    return build_scope(named, pa.array(ids, pa.string()))
 
 
 def add_places(claims: pa.Table) -> pa.Table:
@@ -467,7 +475,10 @@ def add_places(claims: pa.Table) -> pa.Table:
     )
 
 
-def _list_ties(claims: pa.Table, linked: Iterable[Ids]) -> list[Ids]:
+def _list_ties(
+    claims: pa.Table,
+    linked: Iterable[Ids],
+) -> list[Ids]:
     """Return the pairs of claims in which one retired or repeats the other, and the linked pairs."""
     ties = [*linked]
     for name in ("superseded_by", "canonical_id"):

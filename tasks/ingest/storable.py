@@ -150,11 +150,11 @@ def leave_out_own_blocks(record: Record) -> Record:
     record.text = _cut(record.text)
     kept = list[Block]()
     for block in record.blocks:
-        text = block.text
-        if text and block.type in ("text", "other"):
-            block.text = _cut(text)
-        if block.text or not text:
-            kept.append(block)
+        if block.text and block.type in ("text", "other"):
+            block.text = _cut(block.text)
+            if not block.text:
+                continue
+        kept.append(block)
     if record.blocks and not kept:
         return Skipped(OWN_BLOCKS, record.line)
     record.blocks = kept
