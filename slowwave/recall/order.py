@@ -213,22 +213,22 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
 
 
 def _is_newer(later: Candidate, earlier: Candidate, query: Query) -> bool:
-    """Return True if a row likely says something newer than another of the same workspace.
+    """Return True if a row likely says something newer than another.
 
     One of these holds: the night found that it changed the other, or perhaps did. The night thought that less likely,
-    and the row has most words of the query that the other has. They are one sentence with another value in it, or have
-    other figures beside two words of the query, and the row has all these words: if it lacks one, something else is
-    asked for.
+    and the row has most words of the query that the other has. They are one sentence of one workspace with another
+    value in it, or have other figures beside two words of the query, and the row has all these words: if it lacks one,
+    something else is asked for.
     """
     own_claim = later.claim.id if later.claim else later.id
     if earlier.row["superseded_by"] in (later.id, own_claim):
         return True  # also where it was said before, and then once more
-    is_later = earlier.seconds < later.seconds
-    if not is_later or later.row["workspace"] != earlier.row["workspace"]:
+    if earlier.seconds >= later.seconds:
         return False
     chain_id = earlier.row["chain_id"]
     if chain_id is None or chain_id != later.row["chain_id"]:
-        return _has_another_value(later, earlier, query)
+        is_near = later.row["workspace"] == earlier.row["workspace"]
+        return is_near and _has_another_value(later, earlier, query)
     if not is_changed(earlier.row, query.as_of):
         return False
     if is_changed(earlier.row, query.as_of, PERHAPS_CHANGED):

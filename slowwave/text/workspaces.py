@@ -18,8 +18,10 @@ import hashlib
 import ntpath
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 from unicodedata import normalize
 
 from rapidfuzz import fuzz, process
@@ -48,6 +50,15 @@ MOUNTED = re.compile(r"/(?:mnt/|cygdrive/)?([A-Za-z])(/.*)?")
 SCP_URL = re.compile(r"(?:[^@/\s]+@)?([^:/\s]{2,}):(?!//)(.+)")
 """`git@host:owner/name`; one letter before the colon is a drive."""
 WEB_URL = re.compile(r"[a-z+]+://(?:[^@/\s]*@)?([^:/\s]+)(?::\d+)?/(.+)", re.IGNORECASE)
+
+
+class ProjectFolder(NamedTuple):
+    """Where a workspace lies."""
+
+    project: str
+    """The first name of its project: of its checkout, whose work trees, clones and folders are one."""
+    folder: str
+    """Its folder below the top of the checkout; "" for the top, and for a folder that is gone."""
 
 
 def find_workspaces(
@@ -85,6 +96,55 @@ def match_workspaces(
         name for name in names if not keys.isdisjoint(_compute_name_keys(known[name]))
     )
     return tuple(sorted(exact.union(alike)))
+
+
+def find_places(
+    workspaces: Iterable[str | None],
+) -> dict[str, ProjectFolder]:
+    """Return where each workspace lies, by name: names with the same project are one, as in `match_workspaces`."""
+    aliases = load_aliases()
+    known = {name: _follow_alias(name, aliases) for name in workspaces if name}
+    names = sorted(known)
+    located = {name: _locate(known[name]) for name in names}
+    first = dict[str, str]()
+    for name in names:
+        key, _ = located[name]
+        first.setdefault(key, name)
+    places = dict[str, ProjectFolder]()
+    for name in names:
+        key, below = located[name]
+        places[name] = ProjectFolder(first[key], below)
+    given = [name for name in names if not _is_path(known[name])]
+    if not given:
+        return places
+    owners = defaultdict[str, set[str]](set)
+    for name in sorted(known.keys() - given):
+        for key in _compute_composed_keys(known[name]):
+            owners[key].add(places[name].project)
+    for name in given:
+        keys = _compute_name_keys(known[name])
+        found = set[str]().union(*(owners[key] for key in keys))
+        if len(found) == 1:
+            places[name] = ProjectFolder(found.pop(), "")
+    return places
+
+
+def _locate(name: str) -> tuple[str, str]:
+    """Return the key of a workspace's project, and its folder there."""
+    if not _is_path(name):
+        return _read_address(name) or name, ""
+    plain, drive = _normalise(_compose(name))
+    try:
+        folder, is_there, root = _find_checkout(plain, drive)
+    except (OSError, ValueError):  # the folder can't be read
+        root = None
+    if root is None:
+        return drive or plain, ""
+    common = _find_common_git_folder(root)
+    key = _read_remote(common) or str(common)
+    if not is_there or folder == root:
+        return key, ""
+    return key, folder.relative_to(root).as_posix()
 
 
 def find_by_last_parts(
@@ -300,14 +360,31 @@ def _compute_keys(path: str) -> frozenset[str]:
     plains = {plain, drive or plain}
     own = plains.union(*map(_name_as_clients_do, plains))
     try:
-        near, is_there = _find_near(plain, drive)
-        folder = Path(os.path.realpath(near))
-        root = find_project_root(folder)
+        folder, is_there, root = _find_checkout(plain, drive)
     except (OSError, ValueError):  # the folder can't be read
         return frozenset(own)
-    return frozenset(own).union(
-        [str(folder)] if is_there else [], _compute_checkout_keys(root) if root else []
-    )
+    if is_there:
+        own.add(str(folder))
+    if root:
+        own |= _compute_checkout_keys(root)
+    return frozenset(own)
+
+
+def _find_checkout(
+    plain: str,
+    drive: str | None,
+) -> tuple[Path, bool, Path | None]:
+    """Return the existing folder of a path or the nearest above it, True if it is the folder itself, and its checkout.
+
+    What is gone from a home folder that is a checkout was a project of its own.
+    """
+    near, is_there = _find_near(plain, drive)
+    folder = Path(os.path.realpath(near))
+    root = find_project_root(folder)
+    home = Path(os.path.realpath(Path.home()))
+    if root == home and not is_there:
+        return folder, False, None
+    return folder, is_there, root
 
 
 def _compute_checkout_keys(root: Path) -> set[str]:
@@ -335,9 +412,10 @@ def _normalise(path: str) -> tuple[str, str | None]:
     if SHARE.match(path):
         return plain, ntpath.normcase(ntpath.normpath(path))
     mounted = MOUNTED.fullmatch(plain)
-    return plain, ntpath.normcase(
-        f"{mounted[1]}:{mounted[2] or '/'}"
-    ) if mounted else None
+    if not mounted:
+        return plain, None
+    drive = f"{mounted[1]}:{mounted[2] or '/'}"
+    return plain, ntpath.normcase(drive)
 
 
 def _find_near(plain: str, drive: str | None) -> tuple[Path, bool]:

@@ -248,6 +248,10 @@ class ClaimScope:
     """What decides whether two claims can change each other; an entry a row, -1 if the value is missing."""
 
     workspace: Codes
+    folder: Codes
+    """The folder of the project that each is from."""
+    at_top: Flags
+    """Claims from a project's top, or without a column `folder`."""
     speaker: Codes
     session: Codes
     personal: Flags
@@ -271,10 +275,15 @@ class ClaimScope:
                 LATIN.findall(claims.texts[row].casefold())
             )
             of_self[row] = is_first_person and claims[row].first_person
+        folders = pa.chunked_array([pa.nulls(len(personal), pa.string())])
+        if "folder" in table.schema.names:
+            folders = table["folder"]
         return cls(
-            workspace=_encode_column(table, "workspace"),
-            speaker=_encode_column(table, "speaker"),
-            session=_encode_column(table, "session_id"),
+            workspace=_encode_column(table["workspace"]),
+            folder=_encode_column(folders),
+            at_top=np.asarray(pc.equal(folders.fill_null(""), ""), dtype=bool),
+            speaker=_encode_column(table["speaker"]),
+            session=_encode_column(table["session_id"]),
             personal=personal,
             preference=np.asarray(
                 pc.equal(table["category"], "preference"), dtype=bool
@@ -294,16 +303,20 @@ class ClaimScope:
         return together
 
 
-def _encode_column(table: pa.Table, name: str) -> Codes:
+def _encode_column(column: pa.ChunkedArray) -> Codes:
     """Return an integer a value, -1 for null."""
-    column = table[name].combine_chunks().dictionary_encode()
-    codes: Codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    encoded = column.combine_chunks().dictionary_encode()
+    codes: Codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return codes
 
 
-def _mask_pairs_in_scope(pairs: Pairs, scope: ClaimScope) -> Flags:
+def _mask_pairs_in_scope(
+    pairs: Pairs,
+    scope: ClaimScope,
+) -> Flags:
     """Return a mask of the pairs whose claims can change each other.
 
+    They are of one project, and of one folder of it or one of them of its top: two packages of a repository may differ.
     Claims of two people about themselves cannot. One person's claims about themselves can, also across workspaces.
     A claim without a speaker comes from the assistant or the only person there, so its echo of a claim belongs to that
     claim. In everyday life two named people can change each other's claims if they talk with each other, except their
@@ -315,7 +328,10 @@ def _mask_pairs_in_scope(pairs: Pairs, scope: ClaimScope) -> Flags:
     of_self = scope.of_self
     personal = scope.personal
     preference = scope.preference
-    one_space = scope.workspace[a] == scope.workspace[b]
+    one_folder = scope.folder[a] == scope.folder[b]
+    one_folder = one_folder | scope.at_top[a]
+    one_folder = one_folder | scope.at_top[b]
+    one_space = (scope.workspace[a] == scope.workspace[b]) & one_folder
     one_speaker = speaker[a] == speaker[b]
     both_personal = personal[a] & personal[b]
     both_of_self = of_self[a] & of_self[b]

@@ -88,6 +88,7 @@ from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.observe.corrections import pair_corrections
 from slowwave.tasks.pending import mark_done, read_claim_speakers
 from slowwave.tasks.vectors import describe_encoder
+from slowwave.text.workspaces import find_places
 
 STANDING = ["claim_id", "status", "superseded_by", "supersede_key"]
 """The columns that decide which claims to judge."""
@@ -231,6 +232,7 @@ def _write_passage_chains(store: Store) -> int:
     ]
     if not pending:
         return 0
+    pending = _add_rest_of_projects(pending, keys)
     here = pc.field("workspace").isin(
         pa.array([name for name in pending if name is not None], pa.string())
     )
@@ -244,6 +246,21 @@ def _write_passage_chains(store: Store) -> int:
         store, "chains", [(name_place(name), keys[name], None) for name in pending]
     )
     return written
+
+
+def _add_rest_of_projects(
+    pending: Sequence[str | None],
+    known: Iterable[str | None],
+) -> list[str | None]:
+    """Return workspaces with the others of their projects: a claim may be changed by one from there."""
+    places = find_places(known)
+    projects = {places[name].project for name in pending if name}
+    rest = [
+        name
+        for name, place in places.items()
+        if place.project in projects and name not in pending
+    ]
+    return [*pending, *rest]
 
 
 def name_place(workspace: str | None) -> str:
@@ -348,7 +365,10 @@ def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
     return Judge(compute_judge_key(job, model), job.settings.supersede.pairs, ask)
 
 
-def name_speakers(store: Store, pairs: Sequence[Pair]) -> list[Pair]:
+def name_speakers(
+    store: Store,
+    pairs: Sequence[Pair],
+) -> list[Pair]:
     """Return the pairs with the speaker of each claim, also if the transcript does not name them."""
     names = read_claim_speakers(store, [claim.id for pair in pairs for claim in pair])
     return [
@@ -415,7 +435,7 @@ def read_scope(
     These are the claims in scope of a fresh one, and all claims tied to one of these.
     """
     named = store.read(CLAIMS, [*SCOPE, "superseded_by", "canonical_id"])
-    here = build_scope(named, pa.array(sorted(fresh), pa.string()))
+    here = _build_project_scope(named, fresh)
     ids = {*named.filter(here)["claim_id"].to_pylist()}
     away = set[str]()
     ties = _list_ties(named, linked)
@@ -423,11 +443,42 @@ def read_scope(
         ids |= more
         away |= more
     here = here | pc.field("claim_id").isin(pa.array(sorted(away), pa.string()))
-    claims = add_origins(store, store.read(CLAIMS, COMPARED, here))
+    claims = add_places(store.read(CLAIMS, COMPARED, here))
+    claims = add_origins(store, claims)
     return add_vectors(store, claims, here), {*named["claim_id"].to_pylist()} - ids
 
 
-def _list_ties(claims: pa.Table, linked: Iterable[Ids]) -> list[Ids]:
+def _build_project_scope(
+    named: pa.Table,
+    fresh: Set[str],
+) -> pc.Expression:
+    """Return the filter of `build_scope` for the fresh claims and one of each other workspace of their projects."""
+    rows = pl.DataFrame(named.select(["claim_id", "workspace"]))
+    places = find_places(rows["workspace"].unique())
+    is_fresh = pl.col("claim_id").is_in([*fresh])
+    of_fresh = rows.filter(is_fresh)["workspace"].unique()
+    projects = {places[name].project for name in of_fresh if name}
+    near = [name for name, place in places.items() if place.project in projects]
+    others = rows.unique("workspace").filter(pl.col("workspace").is_in(near))
+    ids = sorted({*fresh, *others["claim_id"]})
+    return build_scope(named, pa.array(ids, pa.string()))
+
+
+def add_places(claims: pa.Table) -> pa.Table:
+    """Return claims with their projects as workspaces, and a column `folder`: which folder of it each is from."""
+    names = claims["workspace"].to_pylist()
+    places = find_places(names)
+    projects = [places[name].project if name else None for name in names]
+    folders = [places[name].folder if name else "" for name in names]
+    return set_columns(claims, workspace=pa.array(projects, pa.string())).append_column(
+        "folder", pa.array(folders, pa.string())
+    )
+
+
+def _list_ties(
+    claims: pa.Table,
+    linked: Iterable[Ids],
+) -> list[Ids]:
     """Return the pairs of claims in which one retired or repeats the other, and the linked pairs."""
     ties = [*linked]
     for name in ("superseded_by", "canonical_id"):
@@ -446,7 +497,7 @@ def _find_doubted_near(store: Store, fresh: set[str], doubts: Doubts) -> set[str
     if not doubts:
         return set()
     claims = store.read(CLAIMS, SCOPE)
-    here = build_scope(claims, pa.array(sorted(fresh), pa.string()))
+    here = _build_project_scope(claims, fresh)
     ids = {*claims.filter(here)["claim_id"].to_pylist()}
     return {end for pair in doubts if not ids.isdisjoint(pair) for end in pair}
 

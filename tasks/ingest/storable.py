@@ -1,5 +1,5 @@
 """Repair records so that the store can hold them: valid UTF-8, lines that are numbers, times that are not in the
-future.
+future, no blocks of slowwave's own.
 
 Readers return values as they are in files. Without a repair, one value that no column can hold would stop the night.
 """
@@ -11,12 +11,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from slowwave.tasks.ingest.parsing.records import (
+    Block,
     Inactive,
     Message,
     Record,
     Rejected,
     Session,
+    Skipped,
 )
+from slowwave.text.fence import FENCED, cut_fenced_blocks
 
 AHEAD = timedelta(days=1)
 """How far a time may be after the run's own: clocks differ, and times without a zone count as UTC."""
@@ -131,6 +134,42 @@ def _repair_message(message: Message) -> Message | Rejected:
         block.name, block.media = repair_name(block.name), repair_name(block.media)
         block.call_id = repair_name(block.call_id)
     return message
+
+
+OWN_BLOCKS = "what slowwave's own hook told"
+
+
+def leave_out_own_blocks(record: Record) -> Record:
+    """Return a message without the blocks of memory in it, in place; as skipped if it has nothing else.
+
+    A client stores what a hook tells its model: as a message (Codex), or as a part of the prompt (Gemini CLI). Stored
+    again, a memory would outlive what it was made from. What a tool returned stays, as do the messages of an export.
+    """
+    if not isinstance(record, Message) or record.stored:
+        return record
+    record.text = _cut(record.text)
+    kept = list[Block]()
+    for block in record.blocks:
+        if block.text and block.type in ("text", "other"):
+            block.text = _cut(block.text)
+            if not block.text:
+                continue
+        kept.append(block)
+    if record.blocks and not kept:
+        return Skipped(OWN_BLOCKS, record.line)
+    record.blocks = kept
+    return record
+
+
+_EMPTY = re.compile(r"<([^<>\s/]+)>\s*</\1>")
+"""Tags that a client put around what a hook told."""
+
+
+def _cut(text: str) -> str:
+    if FENCED not in text:
+        return text
+    left = cut_fenced_blocks(text).strip()
+    return "" if _EMPTY.fullmatch(left) else left
 
 
 class Timeline:

@@ -36,7 +36,11 @@ from slowwave.tasks.ingest.parsing.records import (
     Skipped,
 )
 from slowwave.tasks.ingest.parsing.values import dump_json
-from slowwave.tasks.ingest.storable import Timeline, make_storable
+from slowwave.tasks.ingest.storable import (
+    Timeline,
+    leave_out_own_blocks,
+    make_storable,
+)
 from slowwave.tasks.ingest.store_messages import (
     EXCLUDED,
     IngestedTranscript,
@@ -608,7 +612,8 @@ def refill_vault(
 
 def _read_records(transcript: Transcript, limits: Limits) -> Iterator[Record]:
     try:
-        yield from map(make_storable, transcript.reader.read(transcript.path, limits))
+        records = map(make_storable, transcript.reader.read(transcript.path, limits))
+        yield from map(leave_out_own_blocks, records)
     except Exception as error:
         # deliberately broad: an error in one file must not stop the night
         yield Rejected(

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from slowwave.cli.agents.hook import INTRODUCTION
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.vocabulary import HOOK_OPENING
 from slowwave.store.logs import load_recalled_spans
 from tests.command_line import typed
 from tests.talk_files import session
@@ -107,7 +107,7 @@ def test_the_commands_in_a_clients_file_give_the_documented_answer_to_the_docume
             else:
                 told = answer["hookSpecificOutput"].pop("additionalContext")
                 assert answer["hookSpecificOutput"] == {"hookEventName": event}
-            assert told.startswith(INTRODUCTION)
+            assert told.startswith(HOOK_OPENING)
             assert "PostgreSQL keeps the gauge readings" in told
             assert "heron" not in told
     assert load_recalled_spans(store / "default")

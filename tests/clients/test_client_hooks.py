@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.cli.agents.hook import INTRODUCTION
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.client_files import KEPT
 from slowwave.schemas.places import find_cache_folder
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES
+from slowwave.schemas.vocabulary import HOOK_OPENING
 from slowwave.store import Store
 from tests.clients import drive
 from tests.clients.drive import ROOT, Model, Sandbox, call, serve_stub
@@ -273,14 +273,18 @@ class Talk:
         return [json.dumps(json.loads(one), ensure_ascii=False) for one in requests]
 
     def knows(self, text: str) -> bool:
-        """Return True if the memory has a message with a text."""
+        """Return True if the memory has a message with a text, as said or in one of its blocks."""
         store = Store.open(self.box.home / ".local/share/slowwave/store")
-        return any(text in said for said in store.read(MESSAGES)["text"].to_pylist())
+        return any(
+            text in (said or "")
+            for row in store.read(MESSAGES, ["text", "blocks"]).to_pylist()
+            for said in (row["text"], *(block["text"] for block in row["blocks"]))
+        )
 
 
 def is_briefed(request: str) -> bool:
     """Return True if a request has the briefing, and False if it has nothing of the memory."""
-    told = request.count(INTRODUCTION)
+    told = request.count(HOOK_OPENING)
     assert told == (BRIEFED in request)
     return bool(told)
 
@@ -310,10 +314,10 @@ def test_what_hooks_and_tools_tell_reaches_the_model(name: str, box: Sandbox) ->
 
     # a question gets its answer, beside the briefing
     asked = talk.ask(ASKED)[-1]
-    assert (asked.count(INTRODUCTION), ANSWER in asked) == (1 + way.briefs, True)
-    # what a hook told is nobody's words
+    assert (asked.count(HOOK_OPENING), ANSWER in asked) == (1 + way.briefs, True)
+    # what a hook told is nobody's words, and stored nowhere
     wait_until(lambda: talk.knows(ASKED), every=1)
-    assert not talk.knows(INTRODUCTION)
+    assert not talk.knows(HOOK_OPENING)
 
     # the reader may be busy with the session before: then a call is told nothing
     wait_until(lambda: TOLD in talk.ask(way.repeat)[-1], every=1)
@@ -325,4 +329,4 @@ def test_what_hooks_and_tools_tell_reaches_the_model(name: str, box: Sandbox) ->
     # Claude Code's own command writes the file in its own form, and Qwen Code a newer version's
     assert after == before or "plugin" in name or way is QWEN
     assert json.loads(before).items() <= json.loads(after).items()
-    assert INTRODUCTION not in talk.ask(ASKED)[-1]
+    assert HOOK_OPENING not in talk.ask(ASKED)[-1]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.cli.agents.hook import INTRODUCTION
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.vocabulary import HOOK_OPENING
 from tests.resident_home import Home
 from tests.waiting import wait_until
 
@@ -47,7 +47,7 @@ def test_the_documented_event_gets_the_clients_answer(home: Home, client: str) -
     # no decision: the call goes its way
     assert output.keys() == {"hookEventName", "additionalContext"}
     assert output["hookEventName"] == "PreToolUse"
-    assert output["additionalContext"].startswith(INTRODUCTION)
+    assert output["additionalContext"].startswith(HOOK_OPENING)
     assert "Tried on 4 May 2026: pnpm dedupe; failed" in output["additionalContext"]
     other = {**given, "tool_input": {"command": "pnpm install"}}
     assert home.call("hook", "before-tool", given=other) == (0, b"", b"")

@@ -11,6 +11,7 @@ import pytest
 from slowwave.schemas.errors import UsageError
 from slowwave.text.workspaces import (
     anchor_workspace,
+    find_places,
     find_project_root,
     find_workspaces,
     match_workspaces,
@@ -161,6 +162,29 @@ def test_a_folder_of_a_linux_in_windows_is_that_of_the_linux() -> None:
     )
 
 
+def test_a_project_is_the_checkout_with_its_work_trees_clones_and_folders(
+    tmp_path: Path,
+) -> None:
+    url = "git@github.com:ada/tide.git"
+    main, two = clone(tmp_path / "tide", url), clone(tmp_path / "two", url)
+    mill = clone(tmp_path / "mill", "git@github.com:ada/mill.git")
+    for folder in (main / "api", two / "api", mill / "api"):
+        folder.mkdir()
+    known = {
+        str(main): "",
+        str(main / "api"): "api",
+        str(main / ".worktrees" / "fix"): "",  # is gone
+        str(two / "api"): "api",
+        "https://github.com/ada/tide": "",
+        re.sub("[^A-Za-z0-9]+", "-", str(main)).strip("-"): "",  # by Cursor
+    }
+    places = find_places([*known, str(mill / "api"), "tide", None])
+    assert {places[name].project for name in known} == {min(known)}
+    assert {name: places[name].folder for name in known} == known
+    assert places[str(mill / "api")] == (str(mill / "api"), "api")
+    assert places["tide"] == ("tide", "")
+
+
 def test_a_work_tree_that_was_removed_belongs_to_the_checkout_it_lay_in(
     tmp_path: Path,
 ) -> None:
@@ -281,6 +305,8 @@ def test_settings_kept_at_home_make_no_project_of_all_that_lies_there(
     (tmp_path / "notes").mkdir()
     assert find_project_root(tmp_path / "notes") is None
     assert find_workspaces(str(tmp_path / "notes"), [str(tmp_path)]) == ()
+    gone, other = (str(tmp_path / name) for name in ("gone", "other"))
+    assert find_workspaces(gone, [gone, other, str(tmp_path)]) == (gone,)
 
 
 @pytest.mark.parametrize(
