@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 SHOWN_CHARS = 300
 """Characters of a hit's text shown on a terminal."""
+MOST_PROJECTS = 5
+"""Projects that a message lists."""
 Budget = Annotated[
     int | None, typer.Option(help=f"{ABOUT['budget']} Default: from the settings.")
 ]
@@ -96,7 +98,7 @@ def _print_hits(hits: "Hits | SessionHits") -> None:
             format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)
         ]
     if not lines:
-        echo(f"Nothing found: {hits.reason}.")
+        OUT.say(f"Nothing found: {hits.reason}.")
     stopped = f"{hits.stopped}; --all prints it too" if hits.stopped else None
     paragraphs = filter(None, [hits.caveat, *lines, stopped])
     for line in "\n\n".join(paragraphs).splitlines():
@@ -334,12 +336,14 @@ def briefing(
 ) -> None:
     """Print what is known, to start a conversation with.
 
-    In the folder of a known project it is about that project. The output stays the same until the next release, apart
-    from a first line where transcripts have waited for more than a day.
+    In the folder of a known project it is about that project, elsewhere about all, each named. The output stays the
+    same until the next release, apart from a first line where transcripts have waited for more than a day.
     """
     from slowwave.flows.status import describe_backlog
 
     project = None if everything else workspace or find_project(memory)
+    if project is None and not everything:
+        print_warnings(describe_unknown_folder(memory))
     room = budget and max(0, budget - FENCE_TOKENS)
     block = memory.briefing(
         room,
@@ -349,6 +353,18 @@ def briefing(
     )
     echo("" if as_json else describe_backlog(memory.settings), nl=False)
     _print_block(memory, block, "Nothing known yet.", as_json)
+
+
+def describe_unknown_folder(memory: "Memory") -> list[str]:
+    """Return a warning that this folder is no known project, with those that are; none where no project is known."""
+    projects = memory.list_projects()
+    if not projects:
+        return []
+    shown = ", ".join(projects[:MOST_PROJECTS])
+    more = ", …" if len(projects) > MOST_PROJECTS else ""
+    return [
+        f"nothing is known of this folder, so this is of all projects; --project takes one: {shown}{more}"
+    ]
 
 
 def _print_block(
@@ -493,7 +509,7 @@ def correct(
         if of_person
         else f"as an agent's word: `slowwave include {note}` confirms it"
     )
-    OUT.print(
+    OUT.say(
         f"Corrected by {note}; {then}. `slowwave correct {claim} --undo` takes it back."
     )
     return None

@@ -158,14 +158,14 @@ def rollback(
         "It holds until a run finds something new: the release that it then makes has the newest tables again."
     )
     if brought:
-        OUT.print(
-            f"To make it last, leave out what came since: slowwave exclude {' '.join(brought)} --why …"
+        OUT.say(
+            f"To make it last, leave out what came since: `slowwave exclude {' '.join(brought)} --why …`"
         )
     else:
-        OUT.print(
+        OUT.say(
             f"No session came since {back_to}: `slowwave diff {back_to} {made.name}` shows what changed, and"
         )
-        OUT.print("`slowwave exclude` takes the ids that it prints.")
+        OUT.say("`slowwave exclude` takes the ids that it prints.")
 
 
 @command

@@ -603,3 +603,20 @@ def test_an_alias_that_names_no_two_workspaces_is_refused(
 def test_help_is_shown_after_any_word() -> None:
     shown = typed("config", "alias", "--help")
     assert (shown.exit_code, "what was said under OLD" in shown.output) == (0, True)
+
+
+def test_a_command_that_is_printed_is_spelled_as_the_program_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = tmp_path / ".venv" / "bin" / "slowwave"
+    beside.parent.mkdir(parents=True)
+    beside.write_text("#!/bin/sh\n", encoding="utf-8")
+    beside.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setattr(sys, "argv", [".venv/bin/slowwave", "status"])
+    said = typed("status", "--store", tmp_path / "none").stderr
+    assert "`.venv/bin/slowwave run`" in said
+    monkeypatch.setenv("PATH", str(beside.parent))  # as an active environment has it
+    said = typed("status", "--store", tmp_path / "none").stderr
+    assert "`slowwave run`" in said

@@ -54,7 +54,7 @@ def install(
     ]
     for file, before, after in changes:
         _change(file, before, after, dry_run, keep=True)
-    OUT.print(NEXT[client])
+    OUT.say(NEXT[client])
     if not dry_run:
         with show_loading():
             prepare_encoder(load_settings(**given))
