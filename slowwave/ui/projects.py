@@ -1,6 +1,6 @@
 """The page of one project: what holds, what is open, its last sessions, topics, and what the last night did to it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -17,6 +17,7 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.context.rendering import Line, date_line
 from slowwave.flows.run_page import describe_run
+from slowwave.recall.hits import fold_text
 from slowwave.recall.views.browse import name_sessions
 from slowwave.recall.views.dead_ends import list_dead_ends
 from slowwave.schemas.tables import PERSONAL, SESSIONS
@@ -44,33 +45,50 @@ def show_project(
 ) -> Data:
     """Return a project: rules, what else holds, is open, meant or was left, its last sessions, topics and night.
 
-    What the code no longer bears out is no rule, and stands behind what holds.
+    What the code no longer bears out is no rule, and stands behind what holds. Nothing stands twice: an intention not
+    among what holds, and of what the night learnt only what stands in none of these; the others are marked as new.
     """
     view = at.view
     places = require_workspaces(anchor_workspace(name), view.workspaces)
     claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
+    intended = list_intentions(view, places)[:MOST]
+    meant = [fold_text(one.text) for one in intended]
     rules = [claim for claim in claims if claim.standing and not claim.code_note]
-    holds = _order_others(claims)
+    rules = _drop_told(rules, ())[:MOST]
+    holds = _drop_told(_order_others(claims), [*meant, *_fold_claims(rules)])[:MOST]
+    shown = [*meant, *_fold_claims([*rules, *holds])]
     _, open_ends = collect_session_lines(view, places)
     night = describe_run(at.settings, "", view)
+    learnt = _select_here(night["learnt"], places)
+    new = {row["id"] for row in learnt}
     today = datetime.now().astimezone().date()
     return {
         "name": places[0],
-        "rules": [_describe_claim(claim) for claim in rules[:MOST]],
-        "holds": [_describe_claim(claim) for claim in holds[:MOST]],
+        "rules": [_describe_claim(claim, new) for claim in rules],
+        "holds": [_describe_claim(claim, new) for claim in holds],
         "intended": [
-            one.as_dict() | {"open": one.is_open(today), "waits": one.waits_for}
-            for one in list_intentions(view, places)[:MOST]
+            one.as_dict()
+            | {
+                "open": one.is_open(today),
+                "waits": one.waits_for,
+                "new": one.id in new,
+            }
+            for one in intended
         ],
         "tried": [one.as_dict() for one in list_dead_ends(view, name)[:MOST]],
-        "open": [_describe_open_end(line) for line in open_ends],
+        "open": [
+            _describe_open_end(line)
+            for line in open_ends
+            if not _is_told(line.text, shown)
+        ],
         "sessions": _list_sessions(at, places),
         "topics": [
             theme.as_dict() for theme in at.memory.topics() if theme.workspace in places
         ][:MOST],
         "night": {
             "run": night["run"],
-            "learnt": _select_here(night["learnt"], places),
+            "learnt": [row for row in learnt if not _is_told(row["summary"], shown)],
+            "above": sum(_is_told(row["summary"], shown) for row in learnt),
             "changed": _select_here(night["changed"], places),
         },
     }
@@ -83,8 +101,32 @@ def _order_others(claims: list[StandingClaim]) -> list[StandingClaim]:
     return sorted(in_turn, key=lambda claim: bool(claim.code_note))
 
 
-def _describe_claim(claim: StandingClaim) -> Data:
-    """Return a standing claim as a row."""
+def _fold_claims(claims: Iterable[StandingClaim]) -> list[str]:
+    """Return the texts of claims as they are compared."""
+    return [fold_text(claim.text) for claim in claims]
+
+
+def _is_told(text: str, told: Collection[str]) -> bool:
+    """Return True if one of the texts in `told` has a text, whatever the mark at its end."""
+    words = fold_text(text).rstrip(".!?…")
+    return any(words in one for one in told)
+
+
+def _drop_told(
+    claims: Sequence[StandingClaim], told: Sequence[str]
+) -> list[StandingClaim]:
+    """Return the claims that neither `told` nor another of them has: of equal ones the first."""
+    texts = [text.rstrip(".!?…") for text in _fold_claims(claims)]
+    kept = []
+    for number, claim in enumerate(claims):
+        longer = [text for text in texts if len(text) > len(texts[number])]
+        if not _is_told(claim.text, [*told, *texts[:number], *longer]):
+            kept.append(claim)
+    return kept
+
+
+def _describe_claim(claim: StandingClaim, new: Collection[str]) -> Data:
+    """Return a standing claim as a row; those whose ids are in `new` were learnt in the last night."""
     return {
         "claim_id": claim.id,
         "summary": claim.text,
@@ -94,6 +136,7 @@ def _describe_claim(claim: StandingClaim) -> Data:
         "by": "person" if claim.by_person else "agent",
         "why": claim.standing,
         "code_note": claim.code_note,
+        "new": claim.id in new,
     }
 
 

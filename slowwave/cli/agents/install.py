@@ -1,6 +1,7 @@
 """`slowwave install CLIENT` and `slowwave uninstall CLIENT`: connect an agent to the memory, and disconnect it."""
 
 import difflib
+import shlex
 import shutil
 import sys
 from importlib.util import find_spec
@@ -12,7 +13,9 @@ import typer
 from slowwave.cli.common import OUT, command, show_loading
 from slowwave.cli.opening import load_settings, prepare_encoder
 from slowwave.flows.parts.client_files import Client, ClientFile, list_client_files
+from slowwave.resident.client import find_readers
 from slowwave.schemas.errors import name_install
+from slowwave.schemas.places import find_cache_folder
 from slowwave.text.marked import read_as_it_is, write_whole
 
 NEXT = {
@@ -68,7 +71,10 @@ def install(
 def uninstall(
     client: ClientArgument, dry_run: DryRun = False, project: OfProject = False
 ) -> None:
-    """Disconnect an agent, and restore its settings."""
+    """Disconnect an agent, and restore its settings.
+
+    It prints what else is there, and how to remove it: the memory, a schedule, the encoder's graph.
+    """
     changes = []
     for file in _list_files(client, project, {}):
         if file.path.exists():
@@ -79,6 +85,32 @@ def uninstall(
         _change(file, text, left, dry_run, keep=False)
     if not changes:
         OUT.print("Nothing to remove.")
+    if remains := list_remains():
+        OUT.say("\n  ".join(["What stays, and what removes it:", *remains]))
+
+
+def list_remains() -> list[str]:
+    """Return a line for each thing besides clients' settings that is there: a schedule, readers, the memory, the
+    cache, and what removes it.
+    """
+    from slowwave.flows.parts.schedule import find_schedule
+
+    store = load_settings().store.absolute()
+    spaces = [path.name for path in store.iterdir()] if store.is_dir() else []
+    readers = [reader for space in spaces for reader in find_readers(store, space)]
+    at_night = find_schedule()
+    remains = [f"{at_night}: `slowwave schedule remove`"] if at_night else []
+    remains += [
+        f"a reader, which ends after 20 minutes without a question: kill {reader['pid']}"
+        for reader in readers
+    ]
+    cache = find_cache_folder()
+    remains += [
+        f"{what}: rm -r {shlex.quote(str(folder))}"
+        for what, folder in (("the memory", store), ("the encoder's graph", cache))
+        if folder.is_dir()
+    ]
+    return remains
 
 
 def _list_files(
