@@ -398,7 +398,11 @@ def test_an_empty_home_is_told_where_transcripts_were_looked_for(
         f"  claude-code: {tmp_path}/.claude/projects/**/*.jsonl (no transcript in it)"
         in lines
     )
-    assert f"  codex: {tmp_path}/.codex/sessions/**/*.jsonl (not there)" in lines
+    assert (
+        f"  codex: {tmp_path}/.codex/sessions/**/*.jsonl (not there, nor 1 more)"
+        in lines
+    )
+    assert len({line.partition(":")[0] for line in lines[1:-1]}) == len(lines) - 2
     assert "briefing" not in done.stdout
     assert "publish" not in done.stdout  # no table of zeros
     assert lines[-1].startswith("Nothing was read. Next: `slowwave run PATH --store ")
