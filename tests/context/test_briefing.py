@@ -6,7 +6,11 @@ from pathlib import Path
 import pytest
 
 from slowwave.context.build import Context
-from slowwave.context.projects.briefing import drop_repeated, join_due
+from slowwave.context.projects.briefing import (
+    collect_session_lines,
+    drop_repeated,
+    join_due,
+)
 from slowwave.context.projects.standing import join_quotes
 from slowwave.context.rendering import Line, LineSource
 from slowwave.engines.encoders.protocol import HashEncoder
@@ -205,6 +209,21 @@ def test_a_part_of_a_session_keeps_its_label_and_no_cut_sentence_stands_alone() 
     ]
     _, sessions = drop_repeated([[told], last])
     assert [line.text for line in sessions] == ["Asked: Write the guests down."]
+
+
+def test_a_question_that_the_last_words_answered_is_not_open(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    asked = "Should the receipt go out as PDF or as plain mail?"
+    talk = [
+        ("user", "We decided that refunds of a booking take two days."),
+        ("assistant", f"Noted. {asked}"),
+        ("user", "plain mail"),
+    ]
+    run_night([session(tmp_path, "gw-1", 2, talk, "/gate")], settings)
+    parts = {part.name: part.lines for part in brief(settings).parts}
+    assert f"plain mail ({asked})" in [line.text for line in parts["briefing"]]
+    sessions = Memory.open(settings.store).get_view()
+    assert not collect_session_lines(sessions, ("/gate",))[1]
 
 
 def test_a_briefing_of_all_projects_names_each_and_a_folder_without_one_is_said(

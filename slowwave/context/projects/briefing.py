@@ -508,11 +508,20 @@ def collect_session_lines(
             text = " ".join((text or topics.get(session, "")).split())
             text = shorten_text(text, QUOTE_CHARS)
             sessions.append(_make_line(view, row["scope_id"], text, source, own))
+        by_person = label == UNANSWERED
+        if not by_person and _is_answered(waiting, said.get(session, ())):
+            continue
         if waiting and len(open_ends) < OPEN_ENDS:
-            by: Speaker = "person" if label == UNANSWERED else "model"
+            by: Speaker = "person" if by_person else "model"
             asked = replace(source, by=by)
             open_ends.append(_make_line(view, row["scope_id"], waiting, asked, own))
     return sessions, open_ends
+
+
+def _is_answered(question: str, said: Iterable[StandingClaim]) -> bool:
+    """Return True if a person's claim is the answer to a question, which it then has: "mail (PDF or mail?)"."""
+    words = fold_text(question).rstrip(".!?…")
+    return any(words in fold_text(claim.text) for claim in said)
 
 
 def _cite_sessions(view: View, rows: Sequence[SummaryRow]) -> dict[str, LineSource]:
