@@ -145,7 +145,12 @@ def _recall_spaces(
 
 
 def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
-    """Return a hit's text, then a line with its date, speaker, project and the id that `slowwave show` takes."""
+    """Return a hit's text, then a line with its date, speaker, project and the id that `slowwave show` takes.
+
+    The claim that was made of it follows in its own words, unless the lines above have them.
+    """
+    from slowwave.recall.hits import fold_text
+
     shortened = hit.shorten(SHOWN_CHARS).text
     text = truncate_line(add_days(shortened, hit.said_at), SHOWN_CHARS)
     claim = add_days(hit.get_claim_in_other_words() or "", hit.said_at)
@@ -161,12 +166,14 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
         *(check.note for check in hit.not_in_code),
     ]
     reply = hit.get_reply()
-    below = [truncate_line(claim, SHOWN_CHARS)] if claim else []
+    turn = _format_turn(hit, text)
+    is_told = fold_text(claim) in fold_text(" ".join(turn))
+    below = [] if is_told else [truncate_line(claim, SHOWN_CHARS)]
     if reply:
         dated = add_days(reply, hit.said_at)
         below.append(f"user, next: {truncate_line(dated, SHOWN_CHARS)}")
     lines = [*below, escape_line(" · ".join(filter(None, facts)))]
-    first, *rest = [*_format_turn(hit, text), *lines]
+    first, *rest = [*turn, *lines]
     return "\n   ".join([f"{number}. {first}", *rest])
 
 
