@@ -149,11 +149,8 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
 
     The claim that was made of it follows in its own words, unless the lines above have them.
     """
-    from slowwave.recall.hits import fold_text
-
     shortened = hit.shorten(SHOWN_CHARS).text
     text = truncate_line(add_days(shortened, hit.said_at), SHOWN_CHARS)
-    claim = add_days(hit.get_claim_in_other_words() or "", hit.said_at)
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else hit.kind,
@@ -167,14 +164,23 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
     ]
     reply = hit.get_reply()
     turn = _format_turn(hit, text)
-    is_told = fold_text(claim) in fold_text(" ".join(turn))
-    below = [] if is_told else [truncate_line(claim, SHOWN_CHARS)]
+    below = _word_claim(hit, turn)
     if reply:
         dated = add_days(reply, hit.said_at)
         below.append(f"user, next: {truncate_line(dated, SHOWN_CHARS)}")
     lines = [*below, escape_line(" · ".join(filter(None, facts)))]
     first, *rest = [*turn, *lines]
     return "\n   ".join([f"{number}. {first}", *rest])
+
+
+def _word_claim(hit: "Hit", turn: list[str]) -> list[str]:
+    """Return the line of the claim that was made of a hit, if the lines of its turn do not have it."""
+    from slowwave.recall.hits import fold_text
+
+    claim = add_days(hit.get_claim_in_other_words() or "", hit.said_at)
+    if fold_text(claim) in fold_text(" ".join(turn)):
+        return []
+    return [truncate_line(claim, SHOWN_CHARS)]
 
 
 def _format_turn(hit: "Hit", text: str) -> list[str]:
@@ -368,10 +374,10 @@ def describe_unknown_folder(memory: "Memory") -> list[str]:
     if not projects:
         return []
     shown = ", ".join(projects[:MOST_PROJECTS])
-    more = ", …" if len(projects) > MOST_PROJECTS else ""
-    return [
-        f"nothing is known of this folder, so this is of all projects; --project takes one: {shown}{more}"
-    ]
+    if len(projects) > MOST_PROJECTS:
+        shown = f"{shown}, …"
+    unknown = "nothing is known of this folder, so this is of all projects"
+    return [f"{unknown}; --project takes one: {shown}"]
 
 
 def _print_block(

@@ -235,15 +235,18 @@ def name_program() -> str:
     finds no such command, or another.
     """
     typed = Path(sys.argv[0])
+    if typed.name != PROGRAM:
+        return PROGRAM
     found = shutil.which(PROGRAM)
-    if typed.name != PROGRAM or (found and Path(found).resolve() == typed.resolve()):
+    if found and Path(found).resolve() == typed.resolve():
         return PROGRAM
     return shlex.quote(str(typed))
 
 
 def spell_commands(text: str) -> str:
     """Return a text of this program's, its commands in backticks so that they can be typed."""
-    return text.replace(f"`{PROGRAM} ", f"`{name_program()} ")
+    program = name_program()
+    return text.replace(f"`{PROGRAM} ", f"`{program} ")
 
 
 def print_report(report: "RunReport") -> None:

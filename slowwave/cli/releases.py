@@ -180,7 +180,8 @@ def list_noted(settings: "Settings") -> list[str]:
 
     view = Memory.open(settings.store, settings.space).get_view()
     written = read_unreleased(view, settings.store / settings.space)
-    return list(dict.fromkeys(hit.sources[0].session for hit in written))
+    sessions = [hit.sources[0].session for hit in written]
+    return list(dict.fromkeys(sessions))
 
 
 @command

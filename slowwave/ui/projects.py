@@ -7,7 +7,7 @@ from typing import Annotated
 import pyarrow.compute as pc
 
 from slowwave.context.projects.briefing import collect_session_lines
-from slowwave.context.projects.intentions import list_intentions
+from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.standing import (
     STANDING,
     StandingClaim,
@@ -18,6 +18,7 @@ from slowwave.context.projects.standing import (
 from slowwave.context.rendering import Line, date_line
 from slowwave.flows.run_page import describe_run
 from slowwave.recall.hits import fold_text
+from slowwave.recall.release.view import View
 from slowwave.recall.views.browse import name_sessions
 from slowwave.recall.views.dead_ends import list_dead_ends
 from slowwave.schemas.tables import PERSONAL, SESSIONS
@@ -50,31 +51,18 @@ def show_project(
     """
     view = at.view
     places = require_workspaces(anchor_workspace(name), view.workspaces)
-    claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
     intended = list_intentions(view, places)[:MOST]
     meant = [fold_text(one.text) for one in intended]
-    rules = [claim for claim in claims if claim.standing and not claim.code_note]
-    rules = _drop_told(rules, ())[:MOST]
-    holds = _drop_told(_order_others(claims), [*meant, *_fold_claims(rules)])[:MOST]
+    rules, holds = _choose_claims(view, places, meant)
     shown = [*meant, *_fold_claims([*rules, *holds])]
     _, open_ends = collect_session_lines(view, places)
     night = describe_run(at.settings, "", view)
-    learnt = _select_here(night["learnt"], places)
-    new = {row["id"] for row in learnt}
-    today = datetime.now().astimezone().date()
+    new = {row["id"] for row in night["learnt"]}
     return {
         "name": places[0],
         "rules": [_describe_claim(claim, new) for claim in rules],
         "holds": [_describe_claim(claim, new) for claim in holds],
-        "intended": [
-            one.as_dict()
-            | {
-                "open": one.is_open(today),
-                "waits": one.waits_for,
-                "new": one.id in new,
-            }
-            for one in intended
-        ],
+        "intended": [_describe_intention(one, new) for one in intended],
         "tried": [one.as_dict() for one in list_dead_ends(view, name)[:MOST]],
         "open": [
             _describe_open_end(line)
@@ -85,13 +73,43 @@ def show_project(
         "topics": [
             theme.as_dict() for theme in at.memory.topics() if theme.workspace in places
         ][:MOST],
-        "night": {
-            "run": night["run"],
-            "learnt": [row for row in learnt if not _is_told(row["summary"], shown)],
-            "above": sum(_is_told(row["summary"], shown) for row in learnt),
-            "changed": _select_here(night["changed"], places),
-        },
+        "night": _describe_night(night, places, shown),
     }
+
+
+def _describe_intention(one: Intention, new: Collection[str]) -> Data:
+    """Return an intention as a row; those whose ids are in `new` were learnt in the last night."""
+    today = datetime.now().astimezone().date()
+    return one.as_dict() | {
+        "open": one.is_open(today),
+        "waits": one.waits_for,
+        "new": one.id in new,
+    }
+
+
+def _describe_night(
+    night: Data, places: Collection[str], shown: Collection[str]
+) -> Data:
+    """Return what a night did to a project, and how many claims that it learnt are among the texts `shown`."""
+    learnt = _select_here(night["learnt"], places)
+    others = [row for row in learnt if not _is_told(row["summary"], shown)]
+    return {
+        "run": night["run"],
+        "learnt": others,
+        "above": len(learnt) - len(others),
+        "changed": _select_here(night["changed"], places),
+    }
+
+
+def _choose_claims(
+    view: View, places: Collection[str], meant: Sequence[str]
+) -> tuple[list[StandingClaim], list[StandingClaim]]:
+    """Return a project's rules, and what else holds that is not among the texts `meant`."""
+    claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
+    rules = [claim for claim in claims if claim.standing and not claim.code_note]
+    rules = _drop_told(rules, ())[:MOST]
+    told = [*meant, *_fold_claims(rules)]
+    return rules, _drop_told(_order_others(claims), told)[:MOST]
 
 
 def _order_others(claims: list[StandingClaim]) -> list[StandingClaim]:
@@ -106,26 +124,35 @@ def _fold_claims(claims: Iterable[StandingClaim]) -> list[str]:
     return [fold_text(claim.text) for claim in claims]
 
 
-def _is_told(text: str, told: Collection[str]) -> bool:
+def _is_told(
+    text: str,
+    told: Collection[str],
+) -> bool:
     """Return True if one of the texts in `told` has a text, whatever the mark at its end."""
     words = fold_text(text).rstrip(".!?…")
     return any(words in one for one in told)
 
 
 def _drop_told(
-    claims: Sequence[StandingClaim], told: Sequence[str]
+    claims: Sequence[StandingClaim],
+    told: Sequence[str],
 ) -> list[StandingClaim]:
-    """Return the claims that neither `told` nor another of them has: of equal ones the first."""
-    texts = [text.rstrip(".!?…") for text in _fold_claims(claims)]
+    """Return the claims that neither `told` nor another of them has, in their order."""
+    texts = list(told)
     kept = []
-    for number, claim in enumerate(claims):
-        longer = [text for text in texts if len(text) > len(texts[number])]
-        if not _is_told(claim.text, [*told, *texts[:number], *longer]):
-            kept.append(claim)
-    return kept
+    # the longest first: a shorter one may be a part of it
+    for claim in sorted(claims, key=lambda claim: -len(claim.text)):
+        if _is_told(claim.text, texts):
+            continue
+        kept.append(claim)
+        texts.append(fold_text(claim.text))
+    return sorted(kept, key=claims.index)
 
 
-def _describe_claim(claim: StandingClaim, new: Collection[str]) -> Data:
+def _describe_claim(
+    claim: StandingClaim,
+    new: Collection[str],
+) -> Data:
     """Return a standing claim as a row; those whose ids are in `new` were learnt in the last night."""
     return {
         "claim_id": claim.id,

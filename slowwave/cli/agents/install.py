@@ -24,6 +24,7 @@ NEXT = {
     Client.CURSOR: "Cursor takes context at a session's start alone; `slowwave project --to cursor` keeps a rule.",
     Client.QWEN_CODE: "A running Qwen Code takes them with its next session.",
 }
+READER = "a reader, which ends after 20 minutes without a question"
 ClientArgument = Annotated[Client, typer.Argument(help="The agent.")]
 DryRun = Annotated[
     bool,
@@ -96,20 +97,19 @@ def list_remains() -> list[str]:
     from slowwave.flows.parts.schedule import find_schedule
 
     store = load_settings().store.absolute()
-    spaces = [path.name for path in store.iterdir()] if store.is_dir() else []
-    readers = [reader for space in spaces for reader in find_readers(store, space)]
-    at_night = find_schedule()
-    remains = [f"{at_night}: `slowwave schedule remove`"] if at_night else []
-    remains += [
-        f"a reader, which ends after 20 minutes without a question: kill {reader['pid']}"
-        for reader in readers
-    ]
-    cache = find_cache_folder()
-    remains += [
-        f"{what}: rm -r {shlex.quote(str(folder))}"
-        for what, folder in (("the memory", store), ("the encoder's graph", cache))
-        if folder.is_dir()
-    ]
+    remains = list[str]()
+    if at_night := find_schedule():
+        remains.append(f"{at_night}: `slowwave schedule remove`")
+    for path in store.glob("*"):
+        readers = find_readers(store, path.name)
+        remains += [f"{READER}: kill {reader['pid']}" for reader in readers]
+    folders = {
+        "the memory": store,
+        "the encoder's graph": find_cache_folder(),
+    }
+    for what, folder in folders.items():
+        if folder.is_dir():
+            remains.append(f"{what}: rm -r {shlex.quote(str(folder))}")
     return remains
 
 

@@ -132,24 +132,14 @@ def collect_briefing_kinds(
     `own_sessions`.
     """
     view = memory.get_view()
-    written = (
-        read_unreleased(view, memory.root / memory.space, (Role.USER,))
-        if not memory._live.named
-        else []
-    )
+    written = _read_written(memory, view)
     workspaces = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, workspaces) if workspace else ()
-    # messages of persons since the release, shortened, the newest first; a question may also state something
-    newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
     corrected = (
         find_pending_corrections(view, memory.root / memory.space) if written else {}
     )
-    unreleased = [
-        make_hit_line(
-            replace(hit, text=shorten_text(" ".join(hit.text.split()), QUOTE_CHARS))
-        )
-        for hit in _name_corrected(view, _keep_typed(newest), corrected)
-    ]
+    newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
+    unreleased = _shorten_hits(_name_corrected(view, _keep_typed(newest), corrected))
     own = view.find_session_ids(own_sessions)
     facts = collect_facts(view, places, corrected)
     sessions, open_ends = collect_session_lines(view, places, own)
@@ -167,7 +157,27 @@ def collect_briefing_kinds(
     return kinds if places else name_projects(view, kinds, written)
 
 
-def pick_sessions(sessions: Sequence[Line], new: Sequence[Line]) -> list[Line]:
+def _read_written(memory: OpenMemory, view: View) -> list[Hit]:
+    """Return messages of persons since the release, the oldest first; none of an earlier release."""
+    if memory._live.named:
+        return []
+    return read_unreleased(view, memory.root / memory.space, (Role.USER,))
+
+
+def _shorten_hits(hits: Iterable[Hit]) -> list[Line]:
+    """Return messages of persons since the release as lines; a question may also state something."""
+    return [
+        make_hit_line(
+            replace(hit, text=shorten_text(" ".join(hit.text.split()), QUOTE_CHARS))
+        )
+        for hit in hits
+    ]
+
+
+def pick_sessions(
+    sessions: Sequence[Line],
+    new: Sequence[Line],
+) -> list[Line]:
     """Return the last session, and the last SESSIONS that say something new, the latest first.
 
     Args:
@@ -175,13 +185,20 @@ def pick_sessions(sessions: Sequence[Line], new: Sequence[Line]) -> list[Line]:
         new: the lines that say something that is not told above, cut to it.
     """
     last = list(new[:SESSIONS])
-    shown = [line.source.session for line in last]
-    if sessions and sessions[0].source.session not in shown:
-        last.insert(0, replace(sessions[0], text=TOLD_ABOVE, own_words=()))
+    if not sessions:
+        return last
+    latest = sessions[0]
+    if all(line.source != latest.source for line in last):
+        told = replace(latest, text=TOLD_ABOVE, own_words=())
+        last.insert(0, told)
     return last
 
 
-def name_projects(view: View, kinds: Kinds, written: Iterable[Hit] = ()) -> Kinds:
+def name_projects(
+    view: View,
+    kinds: Kinds,
+    written: Iterable[Hit] = (),
+) -> Kinds:
     """Return the lines of a briefing of several projects, each with that of its session, if it has one.
 
     Args:
@@ -191,24 +208,22 @@ def name_projects(view: View, kinds: Kinds, written: Iterable[Hit] = ()) -> Kind
     """
     if len(view.workspaces) < 2:
         return kinds
-    names = {line.source.session for lines in kinds for line in lines} - {None}
-    cited = pc.field("native_id").isin(pa.array(sorted(map(str, names)), pa.string()))
-    rows = view.read(SESSIONS_TABLE, ["native_id", "workspace"], cited).to_pylist()
+    rows = view.read(SESSIONS_TABLE, ["native_id", "workspace"]).to_pylist()
     places = {row["native_id"]: row["workspace"] for row in rows}
-    places |= {hit.sources[0].session: hit.workspace for hit in written}
-    projects = {key: name_last_part(place) for key, place in places.items() if place}
-    return [
-        [
-            replace(
-                line,
-                source=replace(
-                    line.source, project=projects.get(line.source.session or "")
-                ),
-            )
-            for line in lines
-        ]
-        for lines in kinds
-    ]
+    for hit in written:
+        places[hit.sources[0].session] = hit.workspace
+    return [[_name_project(line, places) for line in lines] for lines in kinds]
+
+
+def _name_project(
+    line: Line,
+    places: Mapping[str | None, str | None],
+) -> Line:
+    """Return a line with the project of its session, if that is held in one of `places`."""
+    place = places.get(line.source.session)
+    project = name_last_part(place) if place else None
+    source = replace(line.source, project=project)
+    return replace(line, source=source)
 
 
 def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
@@ -233,7 +248,9 @@ def _format_later(view: View, one: Intention) -> str:
     later = view.chains.find_successor(row)
     if later is None:
         return ""
-    return f" {format_later(view.chains.make_successor(later), False, one.text)}"
+    successor = view.chains.make_successor(later)
+    note = format_later(successor, False, one.text)
+    return f" {note}"
 
 
 def join_due(
@@ -491,11 +508,7 @@ def collect_session_lines(
     """Return a line for each of the last sessions, and what is open at their end; the latest first."""
     sessions = list[Line]()
     open_ends = list[Line]()
-    rows = [
-        row
-        for row in _read_last_sessions(view, places, own)
-        if not view.native_sessions.get(row["scope_id"], PREFIX).startswith(PREFIX)
-    ]  # a note is a fact
+    rows = _read_last_sessions(view, places, own)
     sources = _cite_sessions(view, rows)
     said = _collect_said(view, places, list(sources)[:MOST_SESSIONS])
     topics = _name_topics(view, said)
@@ -508,17 +521,17 @@ def collect_session_lines(
             text = " ".join((text or topics.get(session, "")).split())
             text = shorten_text(text, QUOTE_CHARS)
             sessions.append(_make_line(view, row["scope_id"], text, source, own))
-        by_person = label == UNANSWERED
-        if not by_person and _is_answered(waiting, said.get(session, ())):
-            continue
-        if waiting and len(open_ends) < OPEN_ENDS:
-            by: Speaker = "person" if by_person else "model"
+        by: Speaker = "person" if label == UNANSWERED else "model"
+        if by == "person" or not _is_answered(waiting, said.get(session, ())):
             asked = replace(source, by=by)
             open_ends.append(_make_line(view, row["scope_id"], waiting, asked, own))
-    return sessions, open_ends
+    return sessions, [line for line in open_ends if line.text][:OPEN_ENDS]
 
 
-def _is_answered(question: str, said: Iterable[StandingClaim]) -> bool:
+def _is_answered(
+    question: str,
+    said: Iterable[StandingClaim],
+) -> bool:
     """Return True if a person's claim is the answer to a question, which it then has: "mail (PDF or mail?)"."""
     words = fold_text(question).rstrip(".!?…")
     return any(words in fold_text(claim.text) for claim in said)
@@ -623,7 +636,10 @@ def _list_sentences(text: str) -> list[str]:
 def _read_last_sessions(
     view: View, places: Collection[str], own: Collection[str]
 ) -> list[SummaryRow]:
-    """Return the master summaries of sessions that are not among the running ones `own`, the latest first."""
+    """Return the master summaries of sessions that are not among the running ones `own`, the latest first.
+
+    A note is a fact, and no session.
+    """
     condition = (pc.field("scope") == SummaryScope.SESSION) & (
         pc.field("tier") == MASTER
     )
@@ -637,10 +653,17 @@ def _read_last_sessions(
     rows = [row for row in rows if is_own(row[TRUST])]
     left_out = {*view.unconfirmed_notes, *own}
     rows = [row for row in rows if row["text"] and row["scope_id"] not in left_out]
+    rows = [row for row in rows if not _is_note(view, row["scope_id"])]
     rows.sort(
         key=lambda row: (-(row["last_at"] or EARLIEST).timestamp(), row["summary_id"])
     )
     return rows[:MOST_LINES]
+
+
+def _is_note(view: View, session: str) -> bool:
+    """Return True for a note's session, and for one without a name."""
+    name = view.native_sessions.get(session, PREFIX)
+    return name.startswith(PREFIX)
 
 
 def _make_line(

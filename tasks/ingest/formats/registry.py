@@ -327,10 +327,11 @@ def list_searched(home: Path) -> list[str]:
         there = [place for root, place in places.items() if root.is_dir()]
         state = "no transcript in it"
         if not there:
-            more = len(places) - 1
-            state = f"not there, nor {more:,} more" if more else "not there"
-        lines += [
-            f"{reader.name}: {place.root / place.pattern} ({state})"
-            for place in there or list(places.values())[:1]
-        ]
+            there = list(places.values())[:1]
+            state = "not there"
+            if len(places) > 1:
+                state = f"{state}, nor {len(places) - 1:,} more"
+        for place in there:
+            where = place.root / place.pattern
+            lines.append(f"{reader.name}: {where} ({state})")
     return sorted(lines)
