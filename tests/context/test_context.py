@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slowwave.context.build import Context, assemble_context
-from slowwave.context.packing import make_line
+from slowwave.context.packing import make_line, split_pieces
 from slowwave.context.projects.briefing import collect_facts
 from slowwave.context.rendering import Format, Line, LineSource
 from slowwave.context.tokens import count_bytes_by_four, load_tokenizer
@@ -313,6 +313,17 @@ def test_tokenizers_by_name(tmp_path: Path) -> None:
     for name in ("no/such/file.json", str(tmp_path), "tiktoken:none"):
         with pytest.raises(UsageError):
             load_tokenizer(name)
+
+
+def test_an_opening_mark_stands_with_the_sentence_that_it_opens() -> None:
+    text = "Vale. ¿Qué base usamos? ¡Postgres! «Gut», sagte er. (Ja.)"
+    assert split_pieces(text) == [
+        "Vale.",
+        "¿Qué base usamos?",
+        "¡Postgres!",
+        "«Gut», sagte er.",
+        "(Ja.)",
+    ]
 
 
 def test_the_commands_print_the_blocks(store: Path) -> None:
