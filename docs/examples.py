@@ -17,6 +17,10 @@ README = ROOT / "README.md"
 TIDEPOOL = ROOT / "docs" / "examples" / "tidepool"
 PROJECT = ("--project", "/home/ada/tidepool")
 QUESTION = "Which database does tidepool use for the gauge readings?"
+INJECTED = "Where does tidepool keep its gauge readings now?"
+"""The question of the page Injected: one line answers it by itself."""
+OF_DEMO = "--store data/store --space demo"
+"""The options with which a command reads the memory of `make demo`."""
 BUDGET = 300
 """Tokens of the block in the picture of the page Injected."""
 ANSWER = ("<!-- answer:begin -->", "<!-- answer:end -->")
@@ -39,7 +43,7 @@ def render_examples(store: Path) -> dict[Path, str]:
 
 def render_answer(store: Path) -> str:
     """Return a question and its answer as a block of Markdown, long lines wrapped."""
-    lines = [f'$ slowwave recall "{QUESTION}" -k 2']
+    lines = [f'$ .venv/bin/slowwave recall "{QUESTION}" -k 2 {OF_DEMO}']
     for line in run_command(store, "recall", QUESTION, "-k", "2").splitlines():
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="   ") or [""]
     return "\n".join(["```console", *lines, "```"])

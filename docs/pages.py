@@ -27,6 +27,18 @@ API = """# The Python API
 """
 
 
+def on_config(config: Any) -> Any:
+    """Put the pages of a folder in the place of its name in the navigation, README.md first."""
+    docs = ROOT / "docs"
+    for part in filter(lambda part: isinstance(part, dict), config.nav):
+        for title, folder in part.items():
+            if isinstance(folder, str) and folder.endswith("/"):
+                pages = sorted((docs / folder).glob("*.md"))
+                pages.sort(key=lambda page: page.name != "README.md")
+                part[title] = [page.relative_to(docs).as_posix() for page in pages]
+    return config
+
+
 def on_files(files: Any, config: Any) -> Any:
     """Add README.md, whose links then begin in docs/, and the page of the API."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from urllib.parse import quote_plus
 
 import uvicorn
-from examples import BUDGET, QUESTION, run_command
+from examples import BUDGET, INJECTED, QUESTION, run_command
 from playwright.sync_api import sync_playwright
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -82,7 +82,7 @@ def draw_pages(store: Path, report: Path) -> None:
         ("claim", f"{address}/claim/{claim}", "light"),
         (
             "injected",
-            f"{address}/injected?q={quote_plus(QUESTION)}&budget={BUDGET}",
+            f"{address}/injected?q={quote_plus(INJECTED)}&budget={BUDGET}",
             "dark",
         ),
     )

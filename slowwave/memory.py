@@ -55,7 +55,7 @@ from slowwave.schemas.filters import (
     MessageFilters,
     RecallOptions,
 )
-from slowwave.schemas.places import find_working_copy
+from slowwave.schemas.places import find_working_copy, name_last_part
 from slowwave.schemas.settings import Settings
 from slowwave.store.crypt import check_encrypted
 from slowwave.store.notes import find_talk_logs, read_written
@@ -725,6 +725,13 @@ class Memory:
         """Return the names of all who speak, or made a claim, as they are written; none while the store is away."""
         try:
             return sorted(self.get_view().speakers)
+        except TROUBLE:
+            return []
+
+    def list_projects(self) -> list[str]:
+        """Return the last parts of all workspaces' names, sorted; none while the store is away."""
+        try:
+            return sorted(set(map(name_last_part, self.get_view().workspaces)))
         except TROUBLE:
             return []
 

@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from docs.examples import BUDGET, QUESTION, render_examples, run_command
+from docs.examples import BUDGET, INJECTED, render_examples, run_command
 from slowwave.flows.nightly import run_night
+from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.store.store import Store
 from tests.bench_inputs import ROOT
@@ -69,14 +70,14 @@ def test_what_is_shown_is_what_the_program_prints(tmp_path: Path) -> None:
     assert any(f"Of the new claims {len(changed)} " in line for line in report.closing)
     for path, printed in render_examples(store).items():
         assert path.read_text(encoding="utf-8") == printed, path
-    # the picture of the page Injected begins with the answer, which came after SQLite
-    asked = ("context", QUESTION, "--budget", str(BUDGET), "--automatic")
-    shown = [
-        line
-        for line in run_command(store, *asked).splitlines()
-        if line.startswith(("person:", "model:"))
-    ]
-    assert "PostgreSQL 17" in shown[0]
+    # the README says the same of the picture
+    assert report.release
+    figures = f"{report.news} gave {report.release.counts['claims']} claims"
+    assert figures in (ROOT / "README.md").read_text(encoding="utf-8")
+    # the picture of the page Injected begins with the answer: the best line stands first there
+    block = Memory.open(store).context(INJECTED, BUDGET, automatic=True)
+    best = max(block.parts[0].lines, key=lambda line: line.relevance)
+    assert "PostgreSQL 17" in best.text
 
 
 def test_a_skill_does_not_tell_what_was_replaced() -> None:

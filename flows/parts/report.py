@@ -224,6 +224,7 @@ class RunReport:
         store: Store,
         width: int,
         options: str,
+        program: str = "slowwave",
     ) -> None:
         """Add a summary of the night's news to the report, and the next command if all was done.
 
@@ -231,6 +232,7 @@ class RunReport:
             store: as the night left it.
             width: of the terminal, in characters; a changed claim is cut to it.
             options: of the next command, each after a space.
+            program: what starts this program in the person's shell.
 
         Raises:
             StoreUnreadable: a table is damaged or missing.
@@ -245,7 +247,7 @@ class RunReport:
         later = self.release is not None and self.release.number > 1
         self.closing = [f"New: {self.news}."]
         views, before = open_views(self.release, store)
-        self.closing += _describe_claims(*views, width) if views else ()
+        self.closing += _describe_claims(*views, width, program) if views else ()
         if left := collect_left_out(self, store, before):
             self.closing.append(f"Left out: {'; '.join(left)}.")
         if self.release and (
@@ -377,7 +379,9 @@ def _rank_added(view: View, added: list[str]) -> list[str]:
     return [*dict.fromkeys([*foremost, *surest])]
 
 
-def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
+def _describe_claims(
+    new: View, old: View | None, width: int, program: str
+) -> Iterator[str]:
     """Yield lines with a few of the added claims, standing claims first, and what happened to earlier claims."""
     news = collect_news(new, old)
     for n, claim in enumerate(news.learnt[: BOUNDS.examples]):
@@ -390,7 +394,9 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     changes = [f"{kind} {n:,}" for kind, n in news.lost.items()]
     perhaps = sum(how == "is perhaps now" for _, how, _, _ in news.changed)
     changes += (
-        [f"perhaps changed {perhaps:,} (`slowwave inspect changes`)"] if perhaps else []
+        [f"perhaps changed {perhaps:,} (`{program} inspect changes`)"]
+        if perhaps
+        else []
     )
     for key, how, now, _ in news.changed[:1]:
         was = str(new.read_by_id(CLAIMS, [key], ["summary"])[key]["summary"])
@@ -402,7 +408,7 @@ def _describe_claims(new: View, old: View | None, width: int) -> Iterator[str]:
     if news.perhaps_among_new:
         yield (
             f"{INDENT}Of the new claims {news.perhaps_among_new:,} were perhaps changed by "
-            "another new one (`slowwave inspect changes` lists them)."
+            f"another new one (`{program} inspect changes` lists them)."
         )
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 SHOWN_CHARS = 300
 """Characters of a hit's text shown on a terminal."""
+MOST_PROJECTS = 5
+"""Projects that a message lists."""
 Budget = Annotated[
     int | None, typer.Option(help=f"{ABOUT['budget']} Default: from the settings.")
 ]
@@ -96,7 +98,7 @@ def _print_hits(hits: "Hits | SessionHits") -> None:
             format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)
         ]
     if not lines:
-        echo(f"Nothing found: {hits.reason}.")
+        OUT.say(f"Nothing found: {hits.reason}.")
     stopped = f"{hits.stopped}; --all prints it too" if hits.stopped else None
     paragraphs = filter(None, [hits.caveat, *lines, stopped])
     for line in "\n\n".join(paragraphs).splitlines():
@@ -143,10 +145,12 @@ def _recall_spaces(
 
 
 def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
-    """Return a hit's text, then a line with its date, speaker, project and the id that `slowwave show` takes."""
+    """Return a hit's text, then a line with its date, speaker, project and the id that `slowwave show` takes.
+
+    The claim that was made of it follows in its own words, unless the lines above have them.
+    """
     shortened = hit.shorten(SHOWN_CHARS).text
     text = truncate_line(add_days(shortened, hit.said_at), SHOWN_CHARS)
-    claim = add_days(hit.get_claim_in_other_words() or "", hit.said_at)
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else hit.kind,
@@ -159,13 +163,24 @@ def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
         *(check.note for check in hit.not_in_code),
     ]
     reply = hit.get_reply()
-    below = [truncate_line(claim, SHOWN_CHARS)] if claim else []
+    turn = _format_turn(hit, text)
+    below = _word_claim(hit, turn)
     if reply:
         dated = add_days(reply, hit.said_at)
         below.append(f"user, next: {truncate_line(dated, SHOWN_CHARS)}")
     lines = [*below, escape_line(" · ".join(filter(None, facts)))]
-    first, *rest = [*_format_turn(hit, text), *lines]
+    first, *rest = [*turn, *lines]
     return "\n   ".join([f"{number}. {first}", *rest])
+
+
+def _word_claim(hit: "Hit", turn: list[str]) -> list[str]:
+    """Return the line of the claim that was made of a hit, if the lines of its turn do not have it."""
+    from slowwave.recall.hits import fold_text
+
+    claim = add_days(hit.get_claim_in_other_words() or "", hit.said_at)
+    if fold_text(claim) in fold_text(" ".join(turn)):
+        return []
+    return [truncate_line(claim, SHOWN_CHARS)]
 
 
 def _format_turn(hit: "Hit", text: str) -> list[str]:
@@ -334,12 +349,14 @@ def briefing(
 ) -> None:
     """Print what is known, to start a conversation with.
 
-    In the folder of a known project it is about that project. The output stays the same until the next release, apart
-    from a first line where transcripts have waited for more than a day.
+    In the folder of a known project it is about that project, elsewhere about all, each named. The output stays the
+    same until the next release, apart from a first line where transcripts have waited for more than a day.
     """
     from slowwave.flows.status import describe_backlog
 
     project = None if everything else workspace or find_project(memory)
+    if project is None and not everything:
+        print_warnings(describe_unknown_folder(memory))
     room = budget and max(0, budget - FENCE_TOKENS)
     block = memory.briefing(
         room,
@@ -349,6 +366,18 @@ def briefing(
     )
     echo("" if as_json else describe_backlog(memory.settings), nl=False)
     _print_block(memory, block, "Nothing known yet.", as_json)
+
+
+def describe_unknown_folder(memory: "Memory") -> list[str]:
+    """Return a warning that this folder is no known project, with those that are; none where no project is known."""
+    projects = memory.list_projects()
+    if not projects:
+        return []
+    shown = ", ".join(projects[:MOST_PROJECTS])
+    if len(projects) > MOST_PROJECTS:
+        shown = f"{shown}, …"
+    unknown = "nothing is known of this folder, so this is of all projects"
+    return [f"{unknown}; --project takes one: {shown}"]
 
 
 def _print_block(
@@ -493,7 +522,7 @@ def correct(
         if of_person
         else f"as an agent's word: `slowwave include {note}` confirms it"
     )
-    OUT.print(
+    OUT.say(
         f"Corrected by {note}; {then}. `slowwave correct {claim} --undo` takes it back."
     )
     return None

@@ -5,6 +5,9 @@ import inspect
 import json
 import os
 import re
+import shlex
+import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -46,10 +49,16 @@ class Terminal(Console):
         """Return a string, also of a table cell, with its control characters escaped."""
         return super().render_str(escape_control(text), **options)
 
+    def say(self, text: str) -> None:
+        """Print a text of this program's, its commands so that they can be typed."""
+        self.print(spell_commands(text))
+
 
 OUT = Terminal()
 ERR = Terminal(stderr=True)
 
+PROGRAM = "slowwave"
+"""The name of the command."""
 INCOMPLETE = 3
 """Exit status of a run that released what it could."""
 HELD = 4
@@ -221,6 +230,25 @@ def _make_filter_option(name: str, about: str) -> object:
     ]
 
 
+def name_program() -> str:
+    """Return what starts this program in the person's shell: "slowwave", or its path as it was typed where the shell
+    finds no such command, or another.
+    """
+    typed = Path(sys.argv[0])
+    if typed.name != PROGRAM:
+        return PROGRAM
+    found = shutil.which(PROGRAM)
+    if found and Path(found).resolve() == typed.resolve():
+        return PROGRAM
+    return shlex.quote(str(typed))
+
+
+def spell_commands(text: str) -> str:
+    """Return a text of this program's, its commands in backticks so that they can be typed."""
+    program = name_program()
+    return text.replace(f"`{PROGRAM} ", f"`{program} ")
+
+
 def print_report(report: "RunReport") -> None:
     """Print a run's report: tables, notes, and the result."""
     if report.steps and not report.searched:
@@ -229,9 +257,10 @@ def print_report(report: "RunReport") -> None:
         print_table(rows, f"asked of {model}")
     for note in report.collect_notes():
         if not any(note in line for line in report.closing):
-            OUT.print(f"note: {escape_line(note)}")
-    for line in (*report.closing, f"{report.format_verdict()}{report.next_command}"):
+            OUT.say(f"note: {escape_line(note)}")
+    for line in report.closing:
         OUT.print(line)
+    OUT.say(f"{report.format_verdict()}{report.next_command}")
 
 
 def end_run(report: "RunReport") -> None:
@@ -258,7 +287,7 @@ def report_errors() -> Iterator[None]:
         status = 1
     else:
         return
-    ERR.print(f"slowwave: {escape_line(message)}", style="red")
+    ERR.print(f"slowwave: {escape_line(spell_commands(message))}", style="red")
     raise typer.Exit(status)
 
 
@@ -324,7 +353,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> 
 def print_warnings(warnings: Iterable[str]) -> None:
     """Print the warnings of an answer on stderr, one a line; stdout is for the answer."""
     for warning in warnings:
-        echo(f"note: {escape_line(warning)}", err=True)
+        echo(f"note: {escape_line(spell_commands(warning))}", err=True)
 
 
 def truncate_line(text: str, chars: int) -> str:

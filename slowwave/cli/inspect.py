@@ -65,7 +65,7 @@ def inspect(
     else:
         OUT.print(f"Nothing in {ledger}.")
     for note in listing.notes:
-        OUT.print(note)
+        OUT.say(note)
     return None
 
 
@@ -96,7 +96,7 @@ def status(
     if as_json:
         print_json({heading.replace(" ", "_"): value for heading, _, value in rows})
     else:
-        OUT.print(
+        OUT.say(
             "\n".join(f"{heading:<12}{escape_line(text)}" for heading, text, _ in rows)
         )
     if last.get("status") == RunStatus.HELD:

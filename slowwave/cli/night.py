@@ -19,6 +19,7 @@ from slowwave.cli.common import (
     SpacesOption,
     command,
     end_run,
+    name_program,
     print_report,
     print_table,
     print_warnings,
@@ -305,7 +306,8 @@ def _run_one(
     options = "".join(
         f" --{name} {shlex.quote(value)}" for name, value in named.items()
     )
-    report.add_closing(Store.open(settings.store, settings.space), OUT.width, options)
+    store = Store.open(settings.store, settings.space)
+    report.add_closing(store, OUT.width, options, name_program())
     return report
 
 

@@ -134,7 +134,7 @@ def rollback(
     """Make an earlier release live again.
 
     It holds until the next night with news; to make it last, exclude what came since. Nothing is deleted: the same
-    command rolls forward again.
+    command rolls forward again. Notes written since stay in answers, as not yet distilled.
     """
     with show_loading():
         from slowwave.flows.parts.finish import finish_forgettings
@@ -158,14 +158,30 @@ def rollback(
         "It holds until a run finds something new: the release that it then makes has the newest tables again."
     )
     if brought:
-        OUT.print(
-            f"To make it last, leave out what came since: slowwave exclude {' '.join(brought)} --why …"
+        OUT.say(
+            f"To make it last, leave out what came since: `slowwave exclude {' '.join(brought)} --why …`"
         )
     else:
-        OUT.print(
+        OUT.say(
             f"No session came since {back_to}: `slowwave diff {back_to} {made.name}` shows what changed, and"
         )
-        OUT.print("`slowwave exclude` takes the ids that it prints.")
+        OUT.say("`slowwave exclude` takes the ids that it prints.")
+    if noted := list_noted(settings):
+        OUT.say(
+            "What was noted since is nobody's summary, so recall tells it, as not yet distilled; "
+            f"`slowwave exclude {' '.join(noted)} --why …` takes it out."
+        )
+
+
+def list_noted(settings: "Settings") -> list[str]:
+    """Return the sessions of notes and talks that the live release lacks, the earliest first."""
+    from slowwave.memory import Memory
+    from slowwave.recall.live import read_unreleased
+
+    view = Memory.open(settings.store, settings.space).get_view()
+    written = read_unreleased(view, settings.store / settings.space)
+    sessions = [hit.sources[0].session for hit in written]
+    return list(dict.fromkeys(sessions))
 
 
 @command

@@ -109,7 +109,7 @@ def _install(chosen: Scheduler, when: time, words: list[str]) -> None:
         run_line("crontab -", replace_marked(read_crontab(), line, HASH_MARKS))
         OUT.print(f"crontab: {line}")
     run_line(START.get(chosen, ":"))
-    OUT.print(
+    OUT.say(
         f"A night is done every day at {when:%H:%M}, {LOOK[chosen]} `slowwave schedule remove` ends it."
     )
 

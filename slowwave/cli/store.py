@@ -126,7 +126,7 @@ def restore(
     since = list_certificates(settings.store / made["space"], made["made_at"])
     if since:
         names = ", ".join(certificate.name for certificate in since)
-        OUT.print(
+        OUT.say(
             f"What was forgotten after {at} (see {names} of space {made['space']}) "
             "is in it again: `slowwave forget` it there too."
         )

@@ -91,9 +91,10 @@ def split_pieces(text: str) -> list[str]:
         borders.update(
             lines[:1] if end > 0 else (), lines[-1:] if start < len(text) else ()
         )
-        if is_inner and not lines:  # closing marks belong to the sentence before
-            marks = [end + mark.end() for mark in CLOSING.finditer(between)]
-            borders.add(marks[-1] if marks else start)
+        if is_inner and not lines:
+            # closing marks belong to the sentence before, opening ones to that behind
+            marks = CLOSING.match(between)
+            borders.add(end + (marks.end() if marks else 0))
     pieces = (
         " ".join(text[start:end].split()) for start, end in pairwise(sorted(borders))
     )

@@ -26,17 +26,27 @@ from slowwave.recall.views.compare import (
 from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.errors import UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import CLAIMS, TOPICS
+from slowwave.schemas.tables import CLAIMS, SESSIONS, TOPICS
 from slowwave.schemas.vocabulary import HOOK_BUDGET
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.text.fence import fence_block
 from slowwave.text.workspaces import anchor_workspace
-from slowwave.ui.page import ROWS, After, Data, Explorer, Page, explain_hit
+from slowwave.ui.page import (
+    ROWS,
+    After,
+    Data,
+    Explorer,
+    Page,
+    explain_hit,
+    read_rows,
+)
 
 SAID = ("observed_at", "utc_offset", "speaker", "category")
 """Columns of a claim shown in a comparison."""
+EVERY = "*"
+"""Stands for all projects."""
 MISSED = 8
 """Number of hits listed that are not in the block."""
 
@@ -46,7 +56,10 @@ def show_injected(
     q: Annotated[
         str, "The question; without one the briefing at the start of a conversation."
     ] = "",
-    workspace: Annotated[str, "The project, by its folder or name."] = "",
+    workspace: Annotated[
+        str,
+        "The project, by its folder or name; * for all. By default all, for a briefing that of the last session.",
+    ] = "",
     budget: Annotated[int, "Tokens at most; by default the hook's or settings'."] = 0,
     asked: Annotated[
         str, "Anything: as an agent asks, not a hook; the nearest is always told."
@@ -58,10 +71,13 @@ def show_injected(
 
     If a release or setting is named, return its block too.
     """
-    at.memory.refuse_unknown_workspace(workspace)
+    if not (q or workspace):
+        workspace = _find_last_project(at) or EVERY
+    place = "" if workspace == EVERY else workspace
+    at.memory.refuse_unknown_workspace(place)
     automatic = not asked
     given_budget = budget
-    blocks = [_build_block(at, at.memory, q, workspace, budget, automatic)]
+    blocks = [_build_block(at, at.memory, q, place, budget, automatic)]
     if release or setting:
         other = copy(at.open_release(release) if release else at.memory)
         other.settings = (
@@ -69,7 +85,7 @@ def show_injected(
         )
         if "budget" in setting:
             budget = other.settings.context.budget if q else 0
-        blocks.append(_build_block(at, other, q, workspace, budget, automatic))
+        blocks.append(_build_block(at, other, q, place, budget, automatic))
     query: Data = {
         "q": q,
         "workspace": workspace,
@@ -79,6 +95,14 @@ def show_injected(
     }
     query |= {"setting": setting}
     return {"asked": query, "blocks": blocks, "workspaces": sorted(at.view.workspaces)}
+
+
+def _find_last_project(at: Explorer) -> str:
+    """Return the project of the last session that has one; empty if none has."""
+    of_project = pc.field("workspace").is_valid()
+    rows = read_rows(at, SESSIONS, ["workspace", "ended_at"], of_project)
+    last = max(rows, key=lambda row: str(row["ended_at"] or ""), default=None)
+    return str(last["workspace"]) if last else ""
 
 
 def _change_setting(settings: Settings, given: str) -> Settings:

@@ -1,13 +1,13 @@
 """The page of one project: what holds, what is open, its last sessions, topics, and what the last night did to it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Annotated
 
 import pyarrow.compute as pc
 
 from slowwave.context.projects.briefing import collect_session_lines
-from slowwave.context.projects.intentions import list_intentions
+from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.standing import (
     STANDING,
     StandingClaim,
@@ -17,6 +17,8 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.context.rendering import Line, date_line
 from slowwave.flows.run_page import describe_run
+from slowwave.recall.hits import fold_text
+from slowwave.recall.release.view import View
 from slowwave.recall.views.browse import name_sessions
 from slowwave.recall.views.dead_ends import list_dead_ends
 from slowwave.schemas.tables import PERSONAL, SESSIONS
@@ -44,36 +46,70 @@ def show_project(
 ) -> Data:
     """Return a project: rules, what else holds, is open, meant or was left, its last sessions, topics and night.
 
-    What the code no longer bears out is no rule, and stands behind what holds.
+    What the code no longer bears out is no rule, and stands behind what holds. Nothing stands twice: an intention not
+    among what holds, and of what the night learnt only what stands in none of these; the others are marked as new.
     """
     view = at.view
     places = require_workspaces(anchor_workspace(name), view.workspaces)
-    claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
-    rules = [claim for claim in claims if claim.standing and not claim.code_note]
-    holds = _order_others(claims)
+    intended = list_intentions(view, places)[:MOST]
+    meant = [fold_text(one.text) for one in intended]
+    rules, holds = _choose_claims(view, places, meant)
+    shown = [*meant, *_fold_claims([*rules, *holds])]
     _, open_ends = collect_session_lines(view, places)
     night = describe_run(at.settings, "", view)
-    today = datetime.now().astimezone().date()
+    new = {row["id"] for row in night["learnt"]}
     return {
         "name": places[0],
-        "rules": [_describe_claim(claim) for claim in rules[:MOST]],
-        "holds": [_describe_claim(claim) for claim in holds[:MOST]],
-        "intended": [
-            one.as_dict() | {"open": one.is_open(today), "waits": one.waits_for}
-            for one in list_intentions(view, places)[:MOST]
-        ],
+        "rules": [_describe_claim(claim, new) for claim in rules],
+        "holds": [_describe_claim(claim, new) for claim in holds],
+        "intended": [_describe_intention(one, new) for one in intended],
         "tried": [one.as_dict() for one in list_dead_ends(view, name)[:MOST]],
-        "open": [_describe_open_end(line) for line in open_ends],
+        "open": [
+            _describe_open_end(line)
+            for line in open_ends
+            if not _is_told(line.text, shown)
+        ],
         "sessions": _list_sessions(at, places),
         "topics": [
             theme.as_dict() for theme in at.memory.topics() if theme.workspace in places
         ][:MOST],
-        "night": {
-            "run": night["run"],
-            "learnt": _select_here(night["learnt"], places),
-            "changed": _select_here(night["changed"], places),
-        },
+        "night": _describe_night(night, places, shown),
     }
+
+
+def _describe_intention(one: Intention, new: Collection[str]) -> Data:
+    """Return an intention as a row; those whose ids are in `new` were learnt in the last night."""
+    today = datetime.now().astimezone().date()
+    return one.as_dict() | {
+        "open": one.is_open(today),
+        "waits": one.waits_for,
+        "new": one.id in new,
+    }
+
+
+def _describe_night(
+    night: Data, places: Collection[str], shown: Collection[str]
+) -> Data:
+    """Return what a night did to a project, and how many claims that it learnt are among the texts `shown`."""
+    learnt = _select_here(night["learnt"], places)
+    others = [row for row in learnt if not _is_told(row["summary"], shown)]
+    return {
+        "run": night["run"],
+        "learnt": others,
+        "above": len(learnt) - len(others),
+        "changed": _select_here(night["changed"], places),
+    }
+
+
+def _choose_claims(
+    view: View, places: Collection[str], meant: Sequence[str]
+) -> tuple[list[StandingClaim], list[StandingClaim]]:
+    """Return a project's rules, and what else holds that is not among the texts `meant`."""
+    claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
+    rules = [claim for claim in claims if claim.standing and not claim.code_note]
+    rules = _drop_told(rules, ())[:MOST]
+    told = [*meant, *_fold_claims(rules)]
+    return rules, _drop_told(_order_others(claims), told)[:MOST]
 
 
 def _order_others(claims: list[StandingClaim]) -> list[StandingClaim]:
@@ -83,8 +119,41 @@ def _order_others(claims: list[StandingClaim]) -> list[StandingClaim]:
     return sorted(in_turn, key=lambda claim: bool(claim.code_note))
 
 
-def _describe_claim(claim: StandingClaim) -> Data:
-    """Return a standing claim as a row."""
+def _fold_claims(claims: Iterable[StandingClaim]) -> list[str]:
+    """Return the texts of claims as they are compared."""
+    return [fold_text(claim.text) for claim in claims]
+
+
+def _is_told(
+    text: str,
+    told: Collection[str],
+) -> bool:
+    """Return True if one of the texts in `told` has a text, whatever the mark at its end."""
+    words = fold_text(text).rstrip(".!?…")
+    return any(words in one for one in told)
+
+
+def _drop_told(
+    claims: Sequence[StandingClaim],
+    told: Sequence[str],
+) -> list[StandingClaim]:
+    """Return the claims that neither `told` nor another of them has, in their order."""
+    texts = list(told)
+    kept = []
+    # the longest first: a shorter one may be a part of it
+    for claim in sorted(claims, key=lambda claim: -len(claim.text)):
+        if _is_told(claim.text, texts):
+            continue
+        kept.append(claim)
+        texts.append(fold_text(claim.text))
+    return sorted(kept, key=claims.index)
+
+
+def _describe_claim(
+    claim: StandingClaim,
+    new: Collection[str],
+) -> Data:
+    """Return a standing claim as a row; those whose ids are in `new` were learnt in the last night."""
     return {
         "claim_id": claim.id,
         "summary": claim.text,
@@ -94,6 +163,7 @@ def _describe_claim(claim: StandingClaim) -> Data:
         "by": "person" if claim.by_person else "agent",
         "why": claim.standing,
         "code_note": claim.code_note,
+        "new": claim.id in new,
     }
 
 

@@ -398,7 +398,11 @@ def test_an_empty_home_is_told_where_transcripts_were_looked_for(
         f"  claude-code: {tmp_path}/.claude/projects/**/*.jsonl (no transcript in it)"
         in lines
     )
-    assert f"  codex: {tmp_path}/.codex/sessions/**/*.jsonl (not there)" in lines
+    assert (
+        f"  codex: {tmp_path}/.codex/sessions/**/*.jsonl (not there, nor 1 more)"
+        in lines
+    )
+    assert len({line.partition(":")[0] for line in lines[1:-1]}) == len(lines) - 2
     assert "briefing" not in done.stdout
     assert "publish" not in done.stdout  # no table of zeros
     assert lines[-1].startswith("Nothing was read. Next: `slowwave run PATH --store ")
@@ -510,8 +514,11 @@ def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> N
         ).exit_code
         == 0
     )
+    noted = typed("remember", "The kiln door is green", "--store", copy).output
+    note = noted.split()[2].rstrip(",")
     back = typed("rollback", "r1", "--store", copy)
     assert back.exit_code == 0, back.output
+    assert f"`slowwave exclude {note} --why …` takes it out" in back.output
     listed = json.loads(typed("inspect", "releases", "--json", "--store", copy).output)
     assert listed[0]["restores"] == listed[-1]["release_id"]
     kinds = [
@@ -603,3 +610,20 @@ def test_an_alias_that_names_no_two_workspaces_is_refused(
 def test_help_is_shown_after_any_word() -> None:
     shown = typed("config", "alias", "--help")
     assert (shown.exit_code, "what was said under OLD" in shown.output) == (0, True)
+
+
+def test_a_command_that_is_printed_is_spelled_as_the_program_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside = tmp_path / ".venv" / "bin" / "slowwave"
+    beside.parent.mkdir(parents=True)
+    beside.write_text("#!/bin/sh\n", encoding="utf-8")
+    beside.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin")
+    monkeypatch.setattr(sys, "argv", [".venv/bin/slowwave", "status"])
+    said = typed("status", "--store", tmp_path / "none").stderr
+    assert "`.venv/bin/slowwave run`" in said
+    monkeypatch.setenv("PATH", str(beside.parent))  # as an active environment has it
+    said = typed("status", "--store", tmp_path / "none").stderr
+    assert "`slowwave run`" in said

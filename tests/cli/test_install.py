@@ -321,3 +321,14 @@ def run_through(command: str) -> str:
 
 def read(path: Path) -> Any:
     return json.loads(path.read_text())
+
+
+def test_what_stays_is_named_with_what_removes_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOWWAVE_STORE", str(home / "my store"))
+    assert "What stays" not in typed("uninstall", "claude-code").output
+    (home / "my store" / "default").mkdir(parents=True)
+    said = typed("uninstall", "claude-code").output
+    assert f"the memory: rm -r '{home / 'my store'}'" in said
+    assert "the encoder's graph" not in said

@@ -6,13 +6,18 @@ from pathlib import Path
 import pytest
 
 from slowwave.context.build import Context
-from slowwave.context.projects.briefing import drop_repeated, join_due
+from slowwave.context.projects.briefing import (
+    collect_session_lines,
+    drop_repeated,
+    join_due,
+)
 from slowwave.context.projects.standing import join_quotes
 from slowwave.context.rendering import Line, LineSource
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
+from tests.command_line import typed
 from tests.talk_files import session
 
 FIRST = [
@@ -88,7 +93,8 @@ def test_a_session_that_says_nothing_new_leaves_its_line_to_an_earlier_one(
     assert "We decided that the staging gateway listens on port 9443" in [
         line.text for line in holds.lines
     ]
-    assert [line.source.session for line in last.lines] == ["gw-2", "gw-1"]
+    assert [line.source.session for line in last.lines] == ["gw-3", "gw-2", "gw-1"]
+    assert last.lines[0].text == "Nothing but what stands above."
 
 
 @pytest.mark.parametrize(
@@ -203,3 +209,41 @@ def test_a_part_of_a_session_keeps_its_label_and_no_cut_sentence_stands_alone() 
     ]
     _, sessions = drop_repeated([[told], last])
     assert [line.text for line in sessions] == ["Asked: Write the guests down."]
+
+
+def test_a_question_that_the_last_words_answered_is_not_open(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    asked = "Should the receipt go out as PDF or as plain mail?"
+    talk = [
+        ("user", "We decided that refunds of a booking take two days."),
+        ("assistant", f"Noted. {asked}"),
+        ("user", "plain mail"),
+    ]
+    run_night([session(tmp_path, "gw-1", 2, talk, "/gate")], settings)
+    parts = {part.name: part.lines for part in brief(settings).parts}
+    assert f"plain mail ({asked})" in [line.text for line in parts["briefing"]]
+    sessions = Memory.open(settings.store).get_view()
+    assert not collect_session_lines(sessions, ("/gate",))[1]
+
+
+def test_a_briefing_of_all_projects_names_each_and_a_folder_without_one_is_said(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    talks = [
+        session(tmp_path, "gw-1", 2, FIRST, "/home/ada/gate"),
+        session(tmp_path, "so-1", 4, SECOND, "/home/ada/sonde"),
+    ]
+    run_night(talks, settings)
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    mixed = memory.briefing(600).text
+    assert "2 Mar 2026 · gate · gw-1" in mixed
+    assert "4 Mar 2026 · sonde · so-1" in mixed
+    assert "gate" not in memory.briefing(600, workspace="gate").text.replace(
+        "gateway", ""
+    )
+    said = typed("briefing", "--store", settings.store).stderr
+    assert said.startswith("note: nothing is known of this folder")
+    assert said.endswith("--project takes one: gate, sonde\n")
+    for named in ("--all", "--project=sonde"):
+        assert not typed("briefing", named, "--store", settings.store).stderr

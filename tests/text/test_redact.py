@@ -221,6 +221,8 @@ WORDS = "legal winner thank year wave sausage worth useful legal winner thank ye
 ASSIGNED = [  # text, the secret in it
     ('password = "hunter2"', "hunter2"),
     ("DB_PASSWORD=s3cr3t-pw", "s3cr3t-pw"),
+    ("PASSWORD := hunter+22", "hunter+22"),  # a makefile's
+    ("password := abc12345", "abc12345"),
     (
         "export API_KEY='a8f5f167f44f4964e6c998dee827110c'",
         "a8f5f167f44f4964e6c998dee827110c",
@@ -299,6 +301,9 @@ ASSIGNED = [  # text, the secret in it
 ]
 
 CLEAN = [
+    # formulas of code, which are no words that anybody typed as a password
+    "passwd = base64*4 + 7*rounds",
+    "secret := x0*w1+b2",
     "commit 9fceb02d0ae598e95dc970b74767f19372d61af8 fixes it",
     "id 550e8400-e29b-41d4-a716-446655440000",
     "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",

@@ -322,6 +322,9 @@ def test_a_project_has_a_page_a_click_from_the_run_page_and_an_unknown_id_leads_
     rows = page.locator("section:nth-of-type(2) .row .facts").all_inner_texts()
     assert rows
     assert all("person" in row or "agent" in row for row in rows)
+    # no line stands twice, but as the name of a topic
+    lines = page.locator('.row a.text:not([href^="/topic/"])').all_inner_texts()
+    assert len(lines) == len(set(lines)) > 5
     page.goto(f"{site.address}/claim/abcdef")
     page.get_by_role("link", name="search for it").click()
     assert page.locator("h1").inner_text() == "abcdef"
@@ -713,6 +716,19 @@ def test_a_briefing_is_told_line_by_line_and_a_setting_stands_beside_it(
             site.get(f"/injected.json?{urlencode({'setting': wrong})}").status_code
             == 400
         )
+
+
+def test_the_page_of_a_briefing_begins_with_the_last_project_and_names_all_of_them(
+    site: Served,
+) -> None:
+    first = site.get("/injected.json").json()
+    place = first["asked"]["workspace"]
+    assert place in first["workspaces"]
+    told = site.explorer.memory.briefing(workspace=place)
+    assert first["blocks"][0]["text"] == fence_block(told.text)
+    (mixed,) = site.get("/injected.json?workspace=*").json()["blocks"]
+    projects = {line["source"].get("project") for line in mixed["lines"]}
+    assert len(projects - {None}) > 1
 
 
 def test_counts_narrow_a_search_and_a_hit_says_why(site: Served, browser: Any) -> None:

@@ -1,6 +1,7 @@
 """`slowwave install CLIENT` and `slowwave uninstall CLIENT`: connect an agent to the memory, and disconnect it."""
 
 import difflib
+import shlex
 import shutil
 import sys
 from importlib.util import find_spec
@@ -12,7 +13,9 @@ import typer
 from slowwave.cli.common import OUT, command, show_loading
 from slowwave.cli.opening import load_settings, prepare_encoder
 from slowwave.flows.parts.client_files import Client, ClientFile, list_client_files
+from slowwave.resident.client import find_readers
 from slowwave.schemas.errors import name_install
+from slowwave.schemas.places import find_cache_folder
 from slowwave.text.marked import read_as_it_is, write_whole
 
 NEXT = {
@@ -21,6 +24,7 @@ NEXT = {
     Client.CURSOR: "Cursor takes context at a session's start alone; `slowwave project --to cursor` keeps a rule.",
     Client.QWEN_CODE: "A running Qwen Code takes them with its next session.",
 }
+READER = "a reader, which ends after 20 minutes without a question"
 ClientArgument = Annotated[Client, typer.Argument(help="The agent.")]
 DryRun = Annotated[
     bool,
@@ -54,7 +58,7 @@ def install(
     ]
     for file, before, after in changes:
         _change(file, before, after, dry_run, keep=True)
-    OUT.print(NEXT[client])
+    OUT.say(NEXT[client])
     if not dry_run:
         with show_loading():
             prepare_encoder(load_settings(**given))
@@ -68,7 +72,10 @@ def install(
 def uninstall(
     client: ClientArgument, dry_run: DryRun = False, project: OfProject = False
 ) -> None:
-    """Disconnect an agent, and restore its settings."""
+    """Disconnect an agent, and restore its settings.
+
+    It prints what else is there, and how to remove it: the memory, a schedule, the encoder's graph.
+    """
     changes = []
     for file in _list_files(client, project, {}):
         if file.path.exists():
@@ -79,6 +86,31 @@ def uninstall(
         _change(file, text, left, dry_run, keep=False)
     if not changes:
         OUT.print("Nothing to remove.")
+    if remains := list_remains():
+        OUT.say("\n  ".join(["What stays, and what removes it:", *remains]))
+
+
+def list_remains() -> list[str]:
+    """Return a line for each thing besides clients' settings that is there: a schedule, readers, the memory, the
+    cache, and what removes it.
+    """
+    from slowwave.flows.parts.schedule import find_schedule
+
+    store = load_settings().store.absolute()
+    remains = list[str]()
+    if at_night := find_schedule():
+        remains.append(f"{at_night}: `slowwave schedule remove`")
+    for path in store.glob("*"):
+        readers = find_readers(store, path.name)
+        remains += [f"{READER}: kill {reader['pid']}" for reader in readers]
+    folders = {
+        "the memory": store,
+        "the encoder's graph": find_cache_folder(),
+    }
+    for what, folder in folders.items():
+        if folder.is_dir():
+            remains.append(f"{what}: rm -r {shlex.quote(str(folder))}")
+    return remains
 
 
 def _list_files(

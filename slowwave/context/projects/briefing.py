@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from slowwave.context.build import Context, OpenMemory, check_block
 from slowwave.context.direct import make_hit_line
-from slowwave.context.projects.intentions import list_intentions
+from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.standing import (
     EARLIEST,
     SETTLED,
@@ -44,7 +44,14 @@ from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
 from slowwave.recall.hits import QUOTE_CHARS, Hit, fold_text
 from slowwave.recall.live import find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
-from slowwave.recall.release.view import View, is_superseded, mark_changes
+from slowwave.recall.release.view import (
+    View,
+    format_later,
+    is_perhaps_changed,
+    is_superseded,
+    mark_changes,
+)
+from slowwave.schemas.places import name_last_part
 from slowwave.schemas.rows import SummaryRow
 from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS, TRUST
 from slowwave.schemas.tables import SESSIONS as SESSIONS_TABLE
@@ -77,10 +84,13 @@ from slowwave.text.workspaces import anchor_workspace, require_workspaces
 MOST_LINES = 200
 """Most lines of each kind that are considered."""
 SESSIONS = 2
+"""Sessions that say something new, the last ones, at most. The very last has a line in any case."""
 MOST_SESSIONS = 20
-"""Most of the last sessions that may have a line: one that says nothing new leaves it to an earlier one."""
+"""Most of the last sessions among which those are that say something new."""
 ABOUT = "About:"
 """Label of the topic of a session of which nothing else is told."""
+TOLD_ABOVE = "Nothing but what stands above."
+"""The line of a session of which all is told above, or nothing."""
 OPEN_ENDS = 3
 """Most sessions, and most things that are open, in a briefing."""
 PARTS: tuple[Name, ...] = ("briefing", "open", "sessions", "topics")
@@ -122,37 +132,98 @@ def collect_briefing_kinds(
     `own_sessions`.
     """
     view = memory.get_view()
-    written = (
-        read_unreleased(view, memory.root / memory.space, (Role.USER,))
-        if not memory._live.named
-        else []
-    )
+    written = _read_written(memory, view)
     workspaces = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, workspaces) if workspace else ()
-    # messages of persons since the release, shortened, the newest first; a question may also state something
-    newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
     corrected = (
         find_pending_corrections(view, memory.root / memory.space) if written else {}
     )
-    unreleased = [
-        make_hit_line(
-            replace(hit, text=shorten_text(" ".join(hit.text.split()), QUOTE_CHARS))
-        )
-        for hit in _name_corrected(view, _keep_typed(newest), corrected)
-    ]
+    newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
+    unreleased = _shorten_hits(_name_corrected(view, _keep_typed(newest), corrected))
     own = view.find_session_ids(own_sessions)
-    facts = collect_facts(view, places, own, corrected)
+    facts = collect_facts(view, places, corrected)
     sessions, open_ends = collect_session_lines(view, places, own)
     facts, due = join_due(facts, collect_due(view, places))
     open_ends = [*due, *open_ends]
     topics = collect_topic_summaries(view, places, own)
-    kinds = [[*unreleased, *facts], open_ends, sessions, topics]
-    holds, is_open, last, about = drop_repeated(
+    kinds: Kinds = [[*unreleased, *facts], open_ends, sessions, topics]
+    told = [
         [line for line in lines if not is_of_session(line.source.session, own_sessions)]
         for lines in kinds
-    )
-    # The last sessions that say something new: what is told above has no second line.
-    return holds, is_open, last[:SESSIONS], about
+    ]
+    holds, is_open, last, about = drop_repeated(told)
+    last = pick_sessions(told[2] if holds or is_open else (), last)
+    kinds = [holds, is_open, last, about]
+    return kinds if places else name_projects(view, kinds, written)
+
+
+def _read_written(memory: OpenMemory, view: View) -> list[Hit]:
+    """Return messages of persons since the release, the oldest first; none of an earlier release."""
+    if memory._live.named:
+        return []
+    return read_unreleased(view, memory.root / memory.space, (Role.USER,))
+
+
+def _shorten_hits(hits: Iterable[Hit]) -> list[Line]:
+    """Return messages of persons since the release as lines; a question may also state something."""
+    return [
+        make_hit_line(
+            replace(hit, text=shorten_text(" ".join(hit.text.split()), QUOTE_CHARS))
+        )
+        for hit in hits
+    ]
+
+
+def pick_sessions(
+    sessions: Sequence[Line],
+    new: Sequence[Line],
+) -> list[Line]:
+    """Return the last session, and the last SESSIONS that say something new, the latest first.
+
+    Args:
+        sessions: a line for each session, the latest first.
+        new: the lines that say something that is not told above, cut to it.
+    """
+    last = list(new[:SESSIONS])
+    if not sessions:
+        return last
+    latest = sessions[0]
+    if all(line.source != latest.source for line in last):
+        told = replace(latest, text=TOLD_ABOVE, own_words=())
+        last.insert(0, told)
+    return last
+
+
+def name_projects(
+    view: View,
+    kinds: Kinds,
+    written: Iterable[Hit] = (),
+) -> Kinds:
+    """Return the lines of a briefing of several projects, each with that of its session, if it has one.
+
+    Args:
+        view: the release.
+        kinds: the lines.
+        written: messages since the release, whose sessions it may not know.
+    """
+    if len(view.workspaces) < 2:
+        return kinds
+    rows = view.read(SESSIONS_TABLE, ["native_id", "workspace"]).to_pylist()
+    places = {row["native_id"]: row["workspace"] for row in rows}
+    for hit in written:
+        places[hit.sources[0].session] = hit.workspace
+    return [[_name_project(line, places) for line in lines] for lines in kinds]
+
+
+def _name_project(
+    line: Line,
+    places: Mapping[str | None, str | None],
+) -> Line:
+    """Return a line with the project of its session, if that is held in one of `places`."""
+    place = places.get(line.source.session)
+    project = name_last_part(place) if place else None
+    source = replace(line.source, project=project)
+    return replace(line, source=source)
 
 
 def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
@@ -160,13 +231,26 @@ def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
     today = datetime.now().astimezone().date()
     return [
         Line(
-            f"{one.text}{one.when}",
+            f"{one.text}{_format_later(view, one)}{one.when}",
             LineSource(one.session, at=one.said_at, by="person"),
             own_words=(one.text,),
         )
         for one in list_intentions(view, places)
         if one.is_open(today)
     ][:OPEN_ENDS]
+
+
+def _format_later(view: View, one: Intention) -> str:
+    """Return in brackets what a later claim perhaps made of an intention; empty where none did."""
+    row = view.chains.claims.get(one.id)
+    if row is None or not is_perhaps_changed(row):
+        return ""
+    later = view.chains.find_successor(row)
+    if later is None:
+        return ""
+    successor = view.chains.make_successor(later)
+    note = format_later(successor, False, one.text)
+    return f" {note}"
 
 
 def join_due(
@@ -260,7 +344,6 @@ def _drop_sentences(text: str, told: str) -> str:
 def collect_facts(
     view: View,
     places: Collection[str] = (),
-    own: Collection[str] = (),
     corrected: Collection[str] = (),
 ) -> list[Line]:
     """Return the standing claims of persons: first those that replaced another claim, then rules, then the others.
@@ -271,20 +354,13 @@ def collect_facts(
     # without a workspace, confidence only sorts the claims
     settled = tuple(dict.fromkeys((*SETTLED, *PERSONAL)))
     categories, confidence = (settled, None) if places else (PERSONAL, 0.0)
-    claims = collect_standing_claims(
-        view, places, categories, confidence, perhaps_changed=not places
-    )
+    claims = collect_standing_claims(view, places, categories, confidence)
     claims = [claim for claim in claims if claim.id not in corrected]
     claims = _put_unheaded_last(claims) if places else claims
     replaced = {
         row["chain_id"] for row in view.chains.claims.values() if is_superseded(row)
     }
     claims.sort(key=lambda claim: (claim.id not in replaced, not claim.standing))
-    if not places:  # a fact that a later claim perhaps changed is shown with a mark
-        return [
-            _make_line(view, claim.topic or "", claim.text, claim.source, own)
-            for claim in claims[:MOST_LINES]
-        ]
     return [
         Line(
             f"{claim.text} {claim.code_note}".strip(),
@@ -432,11 +508,7 @@ def collect_session_lines(
     """Return a line for each of the last sessions, and what is open at their end; the latest first."""
     sessions = list[Line]()
     open_ends = list[Line]()
-    rows = [
-        row
-        for row in _read_last_sessions(view, places, own)
-        if not view.native_sessions.get(row["scope_id"], PREFIX).startswith(PREFIX)
-    ]  # a note is a fact
+    rows = _read_last_sessions(view, places, own)
     sources = _cite_sessions(view, rows)
     said = _collect_said(view, places, list(sources)[:MOST_SESSIONS])
     topics = _name_topics(view, said)
@@ -449,11 +521,20 @@ def collect_session_lines(
             text = " ".join((text or topics.get(session, "")).split())
             text = shorten_text(text, QUOTE_CHARS)
             sessions.append(_make_line(view, row["scope_id"], text, source, own))
-        if waiting and len(open_ends) < OPEN_ENDS:
-            by: Speaker = "person" if label == UNANSWERED else "model"
+        by: Speaker = "person" if label == UNANSWERED else "model"
+        if by == "person" or not _is_answered(waiting, said.get(session, ())):
             asked = replace(source, by=by)
             open_ends.append(_make_line(view, row["scope_id"], waiting, asked, own))
-    return [line for line in sessions if line.text], open_ends
+    return sessions, [line for line in open_ends if line.text][:OPEN_ENDS]
+
+
+def _is_answered(
+    question: str,
+    said: Iterable[StandingClaim],
+) -> bool:
+    """Return True if a person's claim is the answer to a question, which it then has: "mail (PDF or mail?)"."""
+    words = fold_text(question).rstrip(".!?…")
+    return any(words in fold_text(claim.text) for claim in said)
 
 
 def _cite_sessions(view: View, rows: Sequence[SummaryRow]) -> dict[str, LineSource]:
@@ -555,7 +636,10 @@ def _list_sentences(text: str) -> list[str]:
 def _read_last_sessions(
     view: View, places: Collection[str], own: Collection[str]
 ) -> list[SummaryRow]:
-    """Return the master summaries of sessions that are not among the running ones `own`, the latest first."""
+    """Return the master summaries of sessions that are not among the running ones `own`, the latest first.
+
+    A note is a fact, and no session.
+    """
     condition = (pc.field("scope") == SummaryScope.SESSION) & (
         pc.field("tier") == MASTER
     )
@@ -569,10 +653,17 @@ def _read_last_sessions(
     rows = [row for row in rows if is_own(row[TRUST])]
     left_out = {*view.unconfirmed_notes, *own}
     rows = [row for row in rows if row["text"] and row["scope_id"] not in left_out]
+    rows = [row for row in rows if not _is_note(view, row["scope_id"])]
     rows.sort(
         key=lambda row: (-(row["last_at"] or EARLIEST).timestamp(), row["summary_id"])
     )
     return rows[:MOST_LINES]
+
+
+def _is_note(view: View, session: str) -> bool:
+    """Return True for a note's session, and for one without a name."""
+    name = view.native_sessions.get(session, PREFIX)
+    return name.startswith(PREFIX)
 
 
 def _make_line(

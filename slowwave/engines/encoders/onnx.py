@@ -29,6 +29,7 @@ from slowwave.engines.encoders.protocol import (
     report_encoded,
 )
 from slowwave.schemas.errors import EncoderNotFound
+from slowwave.schemas.places import find_cache_folder
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -340,11 +341,7 @@ def find_graph(
 def _make_cache_dir() -> Path | None:
     """Return the folder of cached graphs, made if it does not exist; None if it can't be made."""
     try:
-        cache_dir = (
-            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-            / "slowwave"
-            / "encoders"
-        )
+        cache_dir = find_cache_folder() / "encoders"
         for private in (cache_dir.parent, cache_dir):
             # `mode` applies to the last folder only.
             private.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -477,6 +477,11 @@ _OF_ISSUER = re.compile(r"(?:[a-z0-9]|[A-Za-z0-9][_.-])\Z")
 _SAFE_TOKEN = re.compile(r"(?i)(?:auth|access|api|refresh|bot|bearer|secret)[_-]?\Z")
 _OPTION = re.compile(r"(?:\A|.*\s)--?[A-Za-z0-9-]*\Z", re.DOTALL)
 _CODE = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+\Z")
+_DECLARED = re.compile(r":=\s*\Z")
+_TERM = re.compile(r" (?:[+*%^]|<<) [\w(]")
+_FORMULA = re.compile(r"-?[\w.]+(?:[-+*/%^]-?[\w.]+)*\Z")
+FORMULA_CHARS = 30
+"""Formulas without a space are shorter, most keys in base64 longer."""
 CODE_CHARS = 60
 """Names of code are shorter."""
 _PATH = re.compile(r"[/~]|\.{1,2}/|[A-Za-z]:\\|.*(?:://|\.[A-Za-z]{2,5}\Z)")
@@ -511,6 +516,8 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
     if match["option"] and not _OPTION.match(before):
         return None  # prose: left to the scorer
     value = match["quoted"] or match["bare"]
+    if _is_computed(match):
+        return None
     name = match["name"].lower()
     issued = name == "token" and _is_number_of_issuer(before, value)
     if match["markup"] and not issued and not _looks_made(value):
@@ -522,6 +529,24 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
     if issued or (_looks_made(value) and not listed):
         return _classify_key_value(before, name, match["suffix"], value)
     return None
+
+
+def _is_computed(match: re.Match[str]) -> bool:
+    """Return True for a formula, of Go for example: a name that is no constant is declared by an unquoted value with a
+    sign of arithmetic, or the value is a term of a sum or a product.
+    """
+    if match["quoted"] is not None:
+        return False
+    before = match.string[match.end("suffix") : match.start("bare")]
+    value = match["bare"]
+    if (
+        _DECLARED.search(before)
+        and len(value) < FORMULA_CHARS
+        and _FORMULA.match(value)
+    ):
+        has_sign = any(sign in value for sign in "+*/%^")
+        return has_sign and not match["name"].isupper()
+    return "=" in before and bool(_TERM.match(match.string, match.end("bare")))
 
 
 def _looks_made(value: str) -> bool:

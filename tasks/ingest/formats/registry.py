@@ -37,6 +37,7 @@ from slowwave.tasks.ingest.formats.own.store_folder import (
 from slowwave.tasks.ingest.parsing.lines import DAMAGE, get_inner_suffix, read_head
 from slowwave.tasks.ingest.parsing.records import (
     Head,
+    Location,
     NoSuchPath,
     Reader,
     ToolFolder,
@@ -315,10 +316,22 @@ def list_variables() -> list[str]:
 
 
 def list_searched(home: Path) -> list[str]:
-    """Return a line for each place where tools keep transcripts: the tool, the place, and whether the folder exists."""
+    """Return a line for each folder in which a tool keeps transcripts, and for each tool without one a line with the
+    first place, and how many more there would be.
+    """
     lines = []
     for reader in load_readers():
+        places = dict[Path, Location]()
         for place in reader.locations(home):
-            state = "no transcript in it" if place.root.is_dir() else "not there"
-            lines.append(f"{reader.name}: {place.root / place.pattern} ({state})")
+            places.setdefault(place.root, place)
+        there = [place for root, place in places.items() if root.is_dir()]
+        state = "no transcript in it"
+        if not there:
+            there = list(places.values())[:1]
+            state = "not there"
+            if len(places) > 1:
+                state = f"{state}, nor {len(places) - 1:,} more"
+        for place in there:
+            where = place.root / place.pattern
+            lines.append(f"{reader.name}: {where} ({state})")
     return sorted(lines)
