@@ -68,9 +68,6 @@ TRIED = 2
 
 INTENDED = 2
 """Most intentions that wait for what the question names."""
-DIRECT_WORDS = 16
-"""Most content words of a question that one message answers. A longer query is a report, whose words occur in many
-messages."""
 FADES = 1.3
 """A message's likelihood is its rank among the hits to the power of minus this number."""
 LEAST = 0.02

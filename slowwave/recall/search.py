@@ -248,7 +248,8 @@ class Search:
 
         # what changed another before it, and the sources of those that are shown
         ordered = order_hits(self.view, first, query)
-        overview = self._asks(plan, OVERVIEWS_FILE, OVERVIEW)
+        # a report names what happened, and asks for no list of it
+        overview = not query.is_report and self._asks(plan, OVERVIEWS_FILE, OVERVIEW)
         shown = ordered
         if not (automatic or query.everything or plan.is_time_only or overview):
             shown = self._select_matter(best_of_kinds, ordered, query)
