@@ -512,16 +512,13 @@ def leave_out_irrelevant(
     floor: float,
     since: Set[str],
 ) -> list[Candidate]:
-    """Return rows from a floor of relevance on, and those of `since`, their ids; to a query for a time alone those of
+    """Return rows from a floor of relevance on, then those of `since`, their ids; to a query for a time alone those of
     that time, if there are any.
     """
     of_time = plan.is_time_only and any(row.relevance for row in rows)
-    return [
-        row
-        for row in rows
-        if (row.relevance >= floor or row.id in since)
-        and (row.relevance or not of_time)
-    ]
+    above = [row for row in rows if row.relevance >= floor]
+    below = [row for row in rows if row.relevance < floor and row.id in since]
+    return [row for row in (*above, *below) if row.relevance or not of_time]
 
 
 def plan_query(view: View, query: Query) -> QueryPlan:
