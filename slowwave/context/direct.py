@@ -200,7 +200,9 @@ def _rank_others(
     found = {hit.id: hit for hit in hits if hit.get_beside()}
     others = read_others(view, list(found))
     notes = _format_changes_of(
-        view, query, {row["message_id"] for row in others.values()}
+        view,
+        query,
+        {row["message_id"] for row in others.values()},
     )
     lines = []
     for key, row in others.items():
@@ -210,7 +212,7 @@ def _rank_others(
         if is_answer and _is_left_out(whole, query) and not is_question(hit.text):
             continue
         factor = 1 / PERSON_FIRST if is_answer else PERSON_FIRST
-        note = notes.get(row["message_id"], Note("", ""))
+        note = notes.get(row["message_id"], ChangeNote("", ""))
         line = make_line(
             hit.sources[1].quote if is_answer else whole,
             make_source(view, row),
@@ -223,7 +225,7 @@ def _rank_others(
     return lines
 
 
-class Note(NamedTuple):
+class ChangeNote(NamedTuple):
     """What is later known of a message."""
 
     text: str
@@ -236,7 +238,7 @@ def _format_changes_of(
     view: View,
     query: Query,
     ids: Set[str],
-) -> dict[str, Note]:
+) -> dict[str, ChangeNote]:
     """Return for each message with claims that a later one changed, or perhaps did, a note of the later claim.
 
     Of several such claims the one counts that shares most words with the query, one that surely changed before others.
@@ -250,11 +252,17 @@ def _format_changes_of(
         for message in ids & set(row["message_ids"][:1]):
             if message not in best or rank > best[message][0]:
                 best[message] = (rank, row)
-    notes = {
-        message: Note(_format_chain(view, row, query.as_of, ""), row["quote"])
-        for message, (_, row) in best.items()
-    }
-    return {message: note for message, note in notes.items() if note.text}
+    notes = dict[str, ChangeNote]()
+    for message, (_, row) in best.items():
+        text = _format_chain(
+            view,
+            row,
+            query.as_of,
+            "",
+        )
+        if text:
+            notes[message] = ChangeNote(text, row["quote"])
+    return notes
 
 
 def _format_chain(
@@ -312,7 +320,11 @@ def _mark_current(
     for key, line in lines.items():
         if key in words and not line.later:
             about = find_pieces(line.pieces, words[key])
-            current = replace(line, later=CURRENT, about=about)
+            current = replace(
+                line,
+                later=CURRENT,
+                about=about,
+            )
             marked[key] = show_pieces(current, line.pieces)
     return marked
 
@@ -406,18 +418,18 @@ def _make_message_line(
     relevance: float,
     known: str,
     gist: str,
-    change: Note | None,
+    change: ChangeNote | None,
 ) -> Line:
     """Return a message that was found, with a note of what changed since; a person's message whole.
 
     `change` is the note if none of the hit's claims was found: its passage has one chain, and may state several claims.
     """
     is_answer = row["role"] == Role.ASSISTANT
-    note = Note(_format_change(hit, known), hit.claim or "")
+    note = ChangeNote(_format_change(hit, known), hit.claim or "")
     if change and (not note.text or (hit.successor and not hit.claim)):
         note = change
     if not note.text and is_answer:
-        note = Note(_format_reply(hit), "")
+        note = ChangeNote(_format_reply(hit), "")
     text = hit.text if row["role"] == Role.USER else hit.sources[0].quote
     return make_line(
         text,

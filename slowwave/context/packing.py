@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import accumulate, chain, pairwise, zip_longest
+from itertools import chain, pairwise, zip_longest
 
 import numpy as np
 
@@ -79,22 +79,33 @@ def make_line(
     about = find_pieces(pieces, later_of)
     if later_of and not about and find_pieces(split_pieces(within), later_of):
         later = ""
-    line = Line("", source, relevance, later=later, about=about, score=score, gist=gist)
+    line = Line(
+        "",
+        source,
+        relevance,
+        later=later,
+        about=about,
+        score=score,
+        gist=gist,
+    )
     return show_pieces(line, [*before, *pieces, *after])
 
 
 def find_pieces(pieces: Sequence[str], words: str) -> frozenset[str]:
     """Return the pieces of a text in which some of its words stand."""
-    first = " ".join(pieces).find(" ".join(words.split())) if words.strip() else -1
-    if first < 0:
+    found = " ".join(words.split())
+    first = " ".join(pieces).find(found)
+    if not found or first < 0:
         return frozenset()
-    last = first + len(" ".join(words.split()))
-    ends = accumulate(len(piece) + 1 for piece in pieces)
-    return frozenset(
-        piece
-        for piece, end in zip(pieces, ends, strict=True)
-        if first < end - 1 and end - 1 - len(piece) < last
-    )
+    last = first + len(found)
+    about = set[str]()
+    start = 0
+    for piece in pieces:
+        end = start + len(piece)
+        if first < end and start < last:
+            about.add(piece)
+        start = end + 1
+    return frozenset(about)
 
 
 def split_pieces(text: str) -> list[str]:
@@ -134,9 +145,14 @@ def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
     later = line.later if place else ""
     then = later.partition(THEN)[2].removesuffix(")")
     own_words = (" ".join(distinct), then) if later else ()
+    shown = (
+        *distinct[:place],
+        later,
+        *distinct[place:],
+    )
     return replace(
         line,
-        text=" ".join(filter(None, (*distinct[:place], later, *distinct[place:]))),
+        text=" ".join(filter(None, shown)),
         own_words=tuple(filter(None, own_words)),
         pieces=distinct,
         later=later,
@@ -145,8 +161,13 @@ def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
 
 def _find_place_of_note(pieces: Sequence[str], about: Collection[str]) -> int:
     """Return the place behind the last piece that a note is about; 0 if no such piece is shown."""
-    places = (at + 1 for at, piece in enumerate(pieces) if piece in about)
-    return max(places, default=0) if about else len(pieces)
+    if not about:
+        return len(pieces)
+    place = 0
+    for at, piece in enumerate(pieces):
+        if piece in about:
+            place = at + 1
+    return place
 
 
 def pack_lines(
@@ -183,7 +204,8 @@ def pack_lines(
             # else a lesser line would stand for the likeliest
             about = frozenset(_split_into_clauses(line.about))
             clauses = show_pieces(
-                replace(line, about=about), _split_into_clauses(pieces)
+                replace(line, about=about),
+                _split_into_clauses(pieces),
             )
             cut = shorten(clauses, query_words, left, measure)
         cost = measure.count_line(cut) if cut else 0

@@ -111,13 +111,15 @@ def find_changed_since(rows: Sequence[Candidate], floor: float) -> Set[str]:
         return frozenset()
     newest = max(told, key=lambda row: row.seconds)
     least = max(row.score for row in told) - MARGIN
-    sure = [
-        row
-        for row in rows[:LATER]
-        if CONFIDENT <= row.relevance < floor and row.seconds > newest.seconds
-    ]
-    near = [row for row in _find_later_rows(rows, newest) if row.score >= least]
-    return {row.id for row in (*sure, *near)}
+    since = set[str]()
+    for row in rows[:LATER]:
+        is_later = row.seconds > newest.seconds
+        if is_later and CONFIDENT <= row.relevance < floor:
+            since.add(row.id)
+    for row in _find_later_rows(rows, newest):
+        if row.score >= least:
+            since.add(row.id)
+    return since
 
 
 def _find_later_rows(rows: Sequence[Candidate], newest: Candidate) -> list[Candidate]:

@@ -10,6 +10,7 @@ One fitted model of letters and vectors finds fewer of the short ones (`docs/dec
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -43,14 +44,13 @@ def find_leaning_replies(
     replies: Mapping[ReplyPlaces, str],
 ) -> set[ReplyPlaces]:
     """Return the places of the replies that stand beside what they answer; `replies` has their texts."""
-    leaning = {places for places, text in replies.items() if leans_by_words(text)}
-    unsure = [
-        places
-        for places, text in replies.items()
-        if places not in leaning
-        and has_few_words(text, 2 * LEANING_WORDS)
-        and not only_assents(text)
-    ]
+    leaning = set[ReplyPlaces]()
+    unsure = list[ReplyPlaces]()
+    for places, text in replies.items():
+        if leans_by_words(text):
+            leaning.add(places)
+        elif has_few_words(text, 2 * LEANING_WORDS) and not only_assents(text):
+            unsure.append(places)
     return leaning | _find_retracting(view, unsure)
 
 
@@ -79,5 +79,9 @@ def _find_retracting(view: View, replies: Sequence[ReplyPlaces]) -> set[ReplyPla
     known = is_known.reshape(-1, 2).all(axis=1)
     both = build_matrix(vectors.filter(pa.array(np.repeat(known, 2))))
     odds = reader.read(both[::2], both[1::2])[:, reader.kinds.index(RETRACTED)]
-    read = [places for places, is_read in zip(replies, known, strict=True) if is_read]
-    return {places for places, of in zip(read, odds, strict=True) if of >= OBJECTING}
+    read = compress(replies, known)
+    return {
+        places
+        for places, of_reply in zip(read, odds, strict=True)
+        if of_reply >= OBJECTING
+    }

@@ -236,12 +236,16 @@ class Search:
             self._select_best(plan, kind, depth) for kind in by_kind if kind.rows
         ]
         floor = self.settings.automatic_floor if automatic else 0.0
-        since = {
-            key
-            for ranked in best_of_kinds
-            for key in (find_changed_since(ranked, floor) if automatic else ())
-        }
-        rows = leave_out_irrelevant(merge_kinds(best_of_kinds), plan, floor, since)
+        since = set[str]()
+        if automatic:
+            for ranked in best_of_kinds:
+                since |= find_changed_since(ranked, floor)
+        rows = leave_out_irrelevant(
+            merge_kinds(best_of_kinds),
+            plan,
+            floor,
+            since,
+        )
         if not rows:  # the nearest is none of the best
             return Hits(reason="nothing relevant among what was found", relevance=best)
         first = self._rerank(query, rows[:depth])
