@@ -20,7 +20,6 @@ from typing import Protocol, Unpack
 from slowwave.context.active import format_turn
 from slowwave.context.conversation import TITLE, Turns
 from slowwave.context.direct import (
-    DIRECT_WORDS,
     find_intended_lines,
     find_tried_lines,
     hide_projects,
@@ -360,7 +359,7 @@ def _collect_memories(
         query, settings.hits, ("message",), own_sessions=own_ids, **asked
     )
     # a long report has words of many matters: its sessions tell which count
-    is_report = len(set(plain_query.content_words)) > DIRECT_WORDS
+    is_report = plain_query.is_report
     if is_report:
         asked["everything"] = True
     recall = partial(

@@ -17,14 +17,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slowwave.context.packing import REPLY, make_line, show_pieces
+from slowwave.context.packing import REPLY, find_pieces, make_line, show_pieces
 from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.projects.standing import SURE
 from slowwave.context.rendering import Line, LineSource
@@ -68,9 +68,6 @@ TRIED = 2
 
 INTENDED = 2
 """Most intentions that wait for what the question names."""
-DIRECT_WORDS = 16
-"""Most content words of a question that one message answers. A longer query is a report, whose words occur in many
-messages."""
 FADES = 1.3
 """A message's likelihood is its rank among the hits to the power of minus this number."""
 LEAST = 0.02
@@ -153,7 +150,7 @@ def _make_hit_lines(
             relevance=_weigh_speaker(row, named, likelihoods[hit.id]),
             known=known,
             gist=str(gists[hit.id]["summary"]) if hit.id in gists else "",
-            change=changes.get(hit.id, ""),
+            change=changes.get(hit.id),
         )
     return lines
 
@@ -203,7 +200,9 @@ def _rank_others(
     found = {hit.id: hit for hit in hits if hit.get_beside()}
     others = read_others(view, list(found))
     notes = _format_changes_of(
-        view, query, {row["message_id"] for row in others.values()}
+        view,
+        query,
+        {row["message_id"] for row in others.values()},
     )
     lines = []
     for key, row in others.items():
@@ -213,40 +212,57 @@ def _rank_others(
         if is_answer and _is_left_out(whole, query) and not is_question(hit.text):
             continue
         factor = 1 / PERSON_FIRST if is_answer else PERSON_FIRST
+        note = notes.get(row["message_id"], ChangeNote("", ""))
         line = make_line(
             hit.sources[1].quote if is_answer else whole,
             make_source(view, row),
             _weigh_speaker(row, named, likelihoods[key] * factor),
-            later=notes.get(row["message_id"])
-            or (_format_reply(hit) if is_answer else ""),
+            later=note.text or (_format_reply(hit) if is_answer else ""),
+            later_of=note.words,
             within=whole,
         )
         lines.append(line)
     return lines
 
 
+class ChangeNote(NamedTuple):
+    """What is later known of a message."""
+
+    text: str
+    """In brackets."""
+    words: str
+    """The message's words that it is about; empty if it is about all of them."""
+
+
 def _format_changes_of(
     view: View,
     query: Query,
     ids: Set[str],
-) -> dict[str, str]:
+) -> dict[str, ChangeNote]:
     """Return for each message with claims that a later one changed, or perhaps did, a note of the later claim.
 
-    Of several such claims the one counts that shares most words with the query.
+    Of several such claims the one counts that shares most words with the query, one that surely changed before others.
     """
-    best = dict[str, tuple[int, ClaimRow]]()
+    best = dict[str, tuple[tuple[bool, int], ClaimRow]]()
     for row in view.chains.claims.values():
         if not is_changed(row, query.as_of, PERHAPS_CHANGED):
             continue
         shared = len(query.stems & singular_words(row["summary"]))
+        rank = (is_superseded(row, query.as_of), shared)
         for message in ids & set(row["message_ids"][:1]):
-            if message not in best or shared > best[message][0]:
-                best[message] = (shared, row)
-    notes = {
-        message: _format_chain(view, row, query.as_of, "")
-        for message, (_, row) in best.items()
-    }
-    return {message: note for message, note in notes.items() if note}
+            if message not in best or rank > best[message][0]:
+                best[message] = (rank, row)
+    notes = dict[str, ChangeNote]()
+    for message, (_, row) in best.items():
+        text = _format_chain(
+            view,
+            row,
+            query.as_of,
+            "",
+        )
+        if text:
+            notes[message] = ChangeNote(text, row["quote"])
+    return notes
 
 
 def _format_chain(
@@ -297,13 +313,20 @@ def _mark_current(
         for hit in hits
         if hit.superseded_by
     ]
-    current = {key for claim in claims for key in claim.get("message_ids", ())}
-    return {
-        key: show_pieces(replace(line, later=CURRENT), line.pieces)
-        if key in current and not line.later
-        else line
-        for key, line in lines.items()
+    words = {
+        key: claim["quote"] for claim in claims for key in claim.get("message_ids", ())
     }
+    marked = dict(lines)
+    for key, line in lines.items():
+        if key in words and not line.later:
+            about = find_pieces(line.pieces, words[key])
+            current = replace(
+                line,
+                later=CURRENT,
+                about=about,
+            )
+            marked[key] = show_pieces(current, line.pieces)
+    return marked
 
 
 def _mark_rules(
@@ -395,22 +418,25 @@ def _make_message_line(
     relevance: float,
     known: str,
     gist: str,
-    change: str,
+    change: ChangeNote | None,
 ) -> Line:
     """Return a message that was found, with a note of what changed since; a person's message whole.
 
-    `change` is the note if the hit has no successor: its passage has one chain, and may state several claims.
+    `change` is the note if none of the hit's claims was found: its passage has one chain, and may state several claims.
     """
     is_answer = row["role"] == Role.ASSISTANT
-    note = _format_change(hit, known) or change
-    if not note and is_answer:
-        note = _format_reply(hit)
+    note = ChangeNote(_format_change(hit, known), hit.claim or "")
+    if change and (not note.text or (hit.successor and not hit.claim)):
+        note = change
+    if not note.text and is_answer:
+        note = ChangeNote(_format_reply(hit), "")
     text = hit.text if row["role"] == Role.USER else hit.sources[0].quote
     return make_line(
         text,
         make_source(view, row),
         relevance,
-        later=note,
+        later=note.text,
+        later_of=note.words,
         score=hit.score,
         gist=gist,
         within=hit.text,

@@ -63,17 +63,49 @@ def make_line(
     relevance: float = 1.0,
     *,
     later: str = "",
+    later_of: str = "",
     score: float | None = None,
     gist: str = "",
     within: str = "",
 ) -> Line:
-    """Return a text as a line that can be cut between sentences. `within` is the whole message if the text is a part of
-    it.
+    """Return a text as a line that can be cut between sentences.
+
+    `later_of` has the words of the text that `later` is about, and `within` is the whole message if the text is a part
+    of it.
     """
     before = [OMITTED] if within and not within.startswith(text) else []
     after = [OMITTED] if within and not within.endswith(text) else []
-    line = Line("", source, relevance, later=later, score=score, gist=gist)
-    return show_pieces(line, [*before, *split_pieces(text), *after])
+    pieces = split_pieces(text)
+    about = find_pieces(pieces, later_of)
+    if later_of and not about and find_pieces(split_pieces(within), later_of):
+        later = ""
+    line = Line(
+        "",
+        source,
+        relevance,
+        later=later,
+        about=about,
+        score=score,
+        gist=gist,
+    )
+    return show_pieces(line, [*before, *pieces, *after])
+
+
+def find_pieces(pieces: Sequence[str], words: str) -> frozenset[str]:
+    """Return the pieces of a text in which some of its words stand."""
+    found = " ".join(words.split())
+    first = " ".join(pieces).find(found)
+    if not found or first < 0:
+        return frozenset()
+    last = first + len(found)
+    about = set[str]()
+    start = 0
+    for piece in pieces:
+        end = start + len(piece)
+        if first < end and start < last:
+            about.add(piece)
+        start = end + 1
+    return frozenset(about)
 
 
 def split_pieces(text: str) -> list[str]:
@@ -102,20 +134,41 @@ def split_pieces(text: str) -> list[str]:
 
 
 def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
-    """Return a line that shows these pieces, followed by what is later known of it."""
+    """Return a line that shows these pieces, with what is later known of it behind the last one that it is about; at
+    the end if it is about all, and not at all if none of those is shown.
+    """
     distinct = tuple(
         piece
         for before, piece in pairwise(("", *pieces))
         if not before == piece == OMITTED
     )
-    text = " ".join(distinct)
-    own_words = (
-        (text, line.later.partition(THEN)[2].removesuffix(")")) if line.later else ()
+    place = _find_place_of_note(distinct, line.about)
+    later = line.later if place else ""
+    then = later.partition(THEN)[2].removesuffix(")")
+    own_words = (" ".join(distinct), then) if later else ()
+    shown = (
+        *distinct[:place],
+        later,
+        *distinct[place:],
     )
-    with_later = " ".join(filter(None, (text, line.later)))
     return replace(
-        line, text=with_later, own_words=tuple(filter(None, own_words)), pieces=distinct
+        line,
+        text=" ".join(filter(None, shown)),
+        own_words=tuple(filter(None, own_words)),
+        pieces=distinct,
+        later=later,
     )
+
+
+def _find_place_of_note(pieces: Sequence[str], about: Collection[str]) -> int:
+    """Return the place behind the last piece that a note is about; 0 if no such piece is shown."""
+    if not about:
+        return len(pieces)
+    place = 0
+    for at, piece in enumerate(pieces):
+        if piece in about:
+            place = at + 1
+    return place
 
 
 def pack_lines(
@@ -150,7 +203,11 @@ def pack_lines(
         )
         if cut is None and not chosen.lines:
             # else a lesser line would stand for the likeliest
-            clauses = show_pieces(line, _split_into_clauses(pieces))
+            about = frozenset(_split_into_clauses(line.about))
+            clauses = show_pieces(
+                replace(line, about=about),
+                _split_into_clauses(pieces),
+            )
             cut = shorten(clauses, query_words, left, measure)
         cost = measure.count_line(cut) if cut else 0
         if cut is None or cost > left:
@@ -161,7 +218,7 @@ def pack_lines(
     return chosen.lines
 
 
-def _split_into_clauses(pieces: Sequence[str]) -> list[str]:
+def _split_into_clauses(pieces: Iterable[str]) -> list[str]:
     """Return the clauses of a line's sentences."""
     return [clause for piece in pieces for clause in CLAUSE_END.split(piece)]
 
@@ -513,7 +570,7 @@ def _shorten_for_outline(
         return whole
     room = limit - measure.count_line(show_pieces(line, [OMITTED, OMITTED]))
     kept = _choose_sentences(pieces, room, worth, measure)
-    gist = show_pieces(line, [line.gist])
+    gist = show_pieces(replace(line, about=frozenset()), [line.gist])
     if line.gist and measure.count_line(gist) <= limit:
         told = frozenset[str]().union(*(_list_words(pieces[at]) for at in kept))
         asked = _list_words(query)

@@ -120,6 +120,8 @@ class Line:
     """The sentences that it may be cut to, an ellipsis where something is left out."""
     later: str = ""
     """What is later known of it, in brackets; empty where it holds."""
+    about: frozenset[str] = frozenset()
+    """The pieces that `later` is about; empty if it is about all of them."""
     score: float | None = None
     """Recall's, of a hit."""
     gist: str = ""

@@ -100,6 +100,28 @@ def find_clear_answer(
     return [*sure, *later, *(row for row in rows if row.id in repeats)]
 
 
+def find_changed_since(rows: Sequence[Candidate], floor: float) -> Set[str]:
+    """Return the ids of the rows below a floor that may tell what changed one above it.
+
+    They are among the first LATER rows and were said later than all above the floor. They are surely about the query;
+    or a later session said them, they hear its words, and score less than MARGIN below the best above the floor.
+    """
+    told = [row for row in rows if row.relevance >= floor]
+    if not told:
+        return frozenset()
+    newest = max(told, key=lambda row: row.seconds)
+    least = max(row.score for row in told) - MARGIN
+    since = set[str]()
+    for row in rows[:LATER]:
+        is_later = row.seconds > newest.seconds
+        if is_later and CONFIDENT <= row.relevance < floor:
+            since.add(row.id)
+    for row in _find_later_rows(rows, newest):
+        if row.score >= least:
+            since.add(row.id)
+    return since
+
+
 def _find_later_rows(rows: Sequence[Candidate], newest: Candidate) -> list[Candidate]:
     """Return the rows among the first LATER from sessions later than the answer's newest row."""
     heard = max(row.covered for row in rows)

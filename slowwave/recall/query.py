@@ -171,6 +171,9 @@ def convert_datetimes(times: Sequence[object]) -> Ints:
 
 MOST_HITS = 1_000_000_000
 """More than a store holds: whoever asks for more asks for all there are."""
+DIRECT_WORDS = 16
+"""Most content words of a question that one message answers. A longer query is a report, whose words occur in many
+messages."""
 MAX_CHARS = 50_000
 """A longer query is refused: it is a document, and no index ranks by one."""
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
@@ -216,6 +219,11 @@ class Query:
         """Its words that say something, in lower case."""
         words = extract_words_in(self.text, self.language)
         return [word for word in words if word not in self.idle_words]
+
+    @property
+    def is_report(self) -> bool:
+        """Whether the text is too long for a question that one message answers."""
+        return len(set(self.content_words)) > DIRECT_WORDS
 
     @cached_property
     def index_terms(self) -> list[str]:

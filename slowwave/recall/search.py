@@ -34,13 +34,10 @@ from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
-import pyarrow as pa
 
-from slowwave.engines.encoders.pair_reader import find_reader
 from slowwave.recall.hits import (
     CONFIDENT,
     GROUPS,
-    LEANING_WORDS,
     QUOTE_CHARS,
     Fragment,
     Hit,
@@ -50,7 +47,7 @@ from slowwave.recall.hits import (
     fold_text,
     has_words,
 )
-from slowwave.recall.matter import ABOUT, find_matter
+from slowwave.recall.matter import ABOUT, find_changed_since, find_matter
 from slowwave.recall.order import mask_repeats, order_hits
 from slowwave.recall.prompts import (
     ANSWERS_FILE,
@@ -58,17 +55,15 @@ from slowwave.recall.prompts import (
     OVERVIEW,
     OVERVIEWS_FILE,
     PERSONS_FILE,
-    is_objection,
     load_prompt_model,
-    only_assents,
-    take_first_clause,
 )
 from slowwave.recall.query import Query, QueryPlan, QueryTimes, Vector
-from slowwave.recall.release.tables import PassageIndex, build_matrix
+from slowwave.recall.release.tables import PassageIndex
 from slowwave.recall.release.view import (
     WITNESSES,
     View,
 )
+from slowwave.recall.replies import ReplyPlaces, find_leaning_replies
 from slowwave.recall.retrieve.candidates import (
     DATED,
     POOLS,
@@ -103,16 +98,12 @@ from slowwave.schemas.tables import (
     TRUST,
     Table,
 )
-from slowwave.schemas.vocabulary import RETRACTED, Status
+from slowwave.schemas.vocabulary import Status
 from slowwave.text.languages import ENGLISH
 from slowwave.text.times.days import localise
-from slowwave.text.words import extract_content_words
 
 T = TypeVar("T")
 
-OBJECTING = 0.5
-"""Log-odds from which a reply takes back what it replies to, by the reader of pairs
-(`docs/decisions/048-agreements.md`)."""
 HEARD = 1.8
 """Relevance, for each of its words' worth that is heard, of a row that the encoder does not read: half are enough for
 the default floor."""
@@ -245,14 +236,24 @@ class Search:
             self._select_best(plan, kind, depth) for kind in by_kind if kind.rows
         ]
         floor = self.settings.automatic_floor if automatic else 0.0
-        rows = leave_out_irrelevant(merge_kinds(best_of_kinds), plan, floor)
+        since = set[str]()
+        if automatic:
+            for ranked in best_of_kinds:
+                since |= find_changed_since(ranked, floor)
+        rows = leave_out_irrelevant(
+            merge_kinds(best_of_kinds),
+            plan,
+            floor,
+            since,
+        )
         if not rows:  # the nearest is none of the best
             return Hits(reason="nothing relevant among what was found", relevance=best)
         first = self._rerank(query, rows[:depth])
 
         # what changed another before it, and the sources of those that are shown
         ordered = order_hits(self.view, first, query)
-        overview = self._asks(plan, OVERVIEWS_FILE, OVERVIEW)
+        # a report names what happened, and asks for no list of it
+        overview = not query.is_report and self._asks(plan, OVERVIEWS_FILE, OVERVIEW)
         shown = ordered
         if not (automatic or query.everything or plan.is_time_only or overview):
             shown = self._select_matter(best_of_kinds, ordered, query)
@@ -513,12 +514,15 @@ def leave_out_irrelevant(
     rows: Sequence[Candidate],
     plan: QueryPlan,
     floor: float,
+    since: Set[str],
 ) -> list[Candidate]:
-    """Return rows from a floor of relevance on; to a query for a time alone those of that time, if there are any."""
+    """Return rows from a floor of relevance on, then those of `since`, their ids; to a query for a time alone those of
+    that time, if there are any.
+    """
     of_time = plan.is_time_only and any(row.relevance for row in rows)
-    return [
-        row for row in rows if row.relevance >= floor and (row.relevance or not of_time)
-    ]
+    above = [row for row in rows if row.relevance >= floor]
+    below = [row for row in rows if row.relevance < floor and row.id in since]
+    return [row for row in (*above, *below) if row.relevance or not of_time]
 
 
 def plan_query(view: View, query: Query) -> QueryPlan:
@@ -801,11 +805,12 @@ def _read_exchanges(
         view, {at for places in surroundings.values() for at in places.list_offsets()}
     )
     turns = {row.id for row in ranked if row.beside and not row.is_alone}
-    objecting = _find_objecting(
-        view,
-        surroundings.values(),
-        messages,
-    )
+    replies = {
+        places.answered: messages[places.reply]["text"]
+        for places in surroundings.values()
+        if places.answered and places.reply in messages
+    }
+    leaning = find_leaning_replies(view, replies)
     exchanges: dict[str, tuple[list[MessageRow], tuple[Fragment, ...]]] = {}
     for key, places in surroundings.items():
         others = [at for at in places.exchange if at != places.own]
@@ -816,7 +821,7 @@ def _read_exchanges(
             _make_fragments(
                 places,
                 messages,
-                objecting,
+                leaning,
             ),
         )
     return exchanges
@@ -831,8 +836,8 @@ class ExchangePlaces:
     """A question and its answer, the message itself among them."""
     reply: int | None
     """What was said next to all of them."""
-    answered: tuple[int, int] | None
-    """The positions of the last passage of the exchange, and of the reply to it."""
+    answered: ReplyPlaces | None
+    """Those of the reply, and of what it answers."""
 
     def list_offsets(self) -> list[int]:
         """Return all offsets."""
@@ -849,7 +854,7 @@ def _find_surroundings(layout: PassageIndex, row: Candidate) -> ExchangePlaces:
         own=int(layout.message[at]),
         exchange=layout.message[exchange].tolist(),
         reply=None if reply is None else int(layout.message[reply]),
-        answered=None if reply is None else (last, reply),
+        answered=None if reply is None else ReplyPlaces(last, reply),
     )
 
 
@@ -862,72 +867,17 @@ def _read_messages_at(view: View, offsets: Set[int]) -> dict[int, MessageRow]:
     return dict(zip(places, table.to_pylist(), strict=True))
 
 
-def _find_objecting(
-    view: View,
-    surroundings: Iterable[ExchangePlaces],
-    messages: Mapping[int, MessageRow],
-) -> set[int]:
-    """Return which replies, by their offsets, are short and by their vectors likely take back what they reply to."""
-    reader = find_reader(view.release.encoder or "")
-    ends = {
-        places.reply: places.answered
-        for places in surroundings
-        if places.reply is not None and _may_object(messages.get(places.reply))
-    }
-    if reader is None or not ends:
-        return set()
-    positions = np.array(list(ends.values()), dtype=np.int64)
-    offsets = view.passages.offsets[positions.ravel()]
-    vectors = view.take(PASSAGES, offsets, ["vector"])["vector"].combine_chunks()
-    is_known = vectors.is_valid().to_numpy(zero_copy_only=False)
-    known = is_known.reshape(-1, 2).all(axis=1)
-    pairs = build_matrix(vectors.filter(pa.array(np.repeat(known, 2))))
-    retracted = reader.kinds.index(RETRACTED)
-    odds = reader.read(pairs[::2], pairs[1::2])[:, retracted]
-    replies = np.array(list(ends), dtype=np.int64)[known]
-    return set(replies[odds >= OBJECTING].tolist())
-
-
-def _may_object(reply: MessageRow | None) -> bool:
-    """Return True for a reply of few words, which may be a whole sentence, and does not only acknowledge."""
-    if reply is None or not _is_short(reply["text"], 2 * LEANING_WORDS):
-        return False
-    return not only_assents(reply["text"])
-
-
 def _make_fragments(
     places: ExchangePlaces,
     messages: Mapping[int, MessageRow],
-    objecting: Set[int],
+    leaning: Set[ReplyPlaces],
 ) -> tuple[Fragment, ...]:
     """Return a message's exchange. A reply is a part of it if it leans on the message: it may take it back."""
     shown = [at for at in places.exchange if at in messages]
-    reply = places.reply
-    if (
-        reply is not None
-        and reply in messages
-        and (reply in objecting or leans_on_answer(messages[reply]["text"]))
-    ):
-        shown.append(reply)
+    if places.reply is not None and places.answered in leaning:
+        shown.append(places.reply)
     rows = [messages[at] for at in shown]
     return tuple(Fragment(row["role"], row["native_id"], row["text"]) for row in rows)
-
-
-def leans_on_answer(reply: str) -> bool:
-    """Return True if a reply is understood only beside what it answers, and says more than that it is welcome; a longer
-    one, if it begins with an objection of few words.
-    """
-    if _is_short(reply):
-        return not only_assents(reply)
-    first = take_first_clause(reply)
-    return _is_short(first) and not only_assents(first) and is_objection(first)
-
-
-def _is_short(
-    text: str,
-    most: int = LEANING_WORDS,
-) -> bool:
-    return len(set(extract_content_words(text))) <= most
 
 
 def collect_message_ids_below(

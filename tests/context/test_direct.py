@@ -422,3 +422,55 @@ def test_a_block_has_rules_first_the_person_before_the_echo_and_no_thanks(
         ("person", said[0][1]),
     ]
     assert part.lines[0].rule == "preference"
+
+
+LIMIT = "(until 2 Oct 2026, then: 8 MB)"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        (
+            ["The cap is 5 MB.", "Scans are in colour."],
+            f"The cap is 5 MB. {LIMIT} Scans are in colour.",
+        ),
+        (["…", "Scans are in colour."], "… Scans are in colour."),
+        (["The cap is 5 MB.", "…"], f"The cap is 5 MB. {LIMIT} …"),
+    ],
+)
+def test_a_mark_stands_behind_its_sentence_and_goes_with_it(
+    pieces: list[str], shown: str
+) -> None:
+    text = "The cap is 5 MB. Scans are in colour."
+    words = "The cap is 5 MB"
+    line = make_line(text, LineSource("s", "m"), later=LIMIT, later_of=words)
+    assert show_pieces(line, pieces).text == shown
+
+
+def test_a_mark_of_words_outside_the_part_that_is_shown_is_left_out() -> None:
+    whole = "The cap is 5 MB. Scans are in colour."
+    source, part = LineSource("s", "m"), "Scans are in colour."
+    line = make_line(part, source, later=LIMIT, later_of="5 MB", within=whole)
+    assert line.text == f"… {part}"
+    # words that stand nowhere are a model's own: the mark is about the whole line
+    line = make_line(part, source, later=LIMIT, later_of="Grey scans", within=whole)
+    assert line.text == f"… {part} {LIMIT}"
+
+
+def test_a_report_is_no_question_for_an_overview(tmp_path: Path) -> None:
+    """In a block of a report the session's messages are told whole, an agent's too."""
+    report = (
+        "Summary of what happened this week, from first to last: planner, import, orders, label, wave, warehouse, "
+        "carrier, timeout, retry, postcode, country, checker, screen, export, invoice and payment were all slow."
+    )
+    done = "The timeout of the address checker is 800 milliseconds, and a breaker opens after 20 failures."
+    said = [
+        ("user", "The import of orders waits for the address checker."),
+        ("assistant", done),
+    ]
+    path = session(tmp_path, "import", 3, said)
+    run_night([path], Settings(store=tmp_path / "store"))
+    memory = Memory.open(tmp_path / "store")
+    assert memory.recall("Summarise the week, from first to last.").overview
+    assert not memory.recall(report).overview
+    assert done in memory.context(report, 400).text

@@ -8,7 +8,7 @@ import pytest
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.hits import STOPPED
-from slowwave.recall.matter import find_clear_answer, find_matter
+from slowwave.recall.matter import find_changed_since, find_clear_answer, find_matter
 from slowwave.recall.retrieve.candidates import Candidate
 from slowwave.schemas.settings import Settings
 from tests.command_line import typed
@@ -119,3 +119,37 @@ def test_what_a_later_session_said_stays_beside_a_clear_answer() -> None:
     ]
     # m2 is earlier, m3 of the answer's own session
     assert find_matter([given], frozenset(), 0.9) == {"m0", "m1"}
+
+
+@pytest.mark.parametrize(
+    ("given", "since"),
+    [
+        # surely about the query and said later
+        ([(2, 7.0, 1.0, 1.0), (9, 3.0, 0.8, 0.0)], {"m1"}),
+        # the same, said before
+        ([(9, 7.0, 1.0, 1.0), (2, 3.0, 0.8, 0.0)], set()),
+        # hardly relevant, but it hears the words of the query and scores as well
+        ([(2, 5.0, 1.0, 1.0), (9, 4.5, 0.3, 0.4)], {"m1"}),
+        # the same, far below
+        ([(2, 5.0, 1.0, 1.0), (9, 3.5, 0.3, 0.4)], set()),
+        # nothing reaches the floor
+        ([(2, 5.0, 0.8, 1.0), (9, 4.5, 0.8, 0.4)], set()),
+    ],
+)
+def test_unasked_an_answer_is_not_told_without_what_may_have_changed_it(
+    given: list[tuple[int, float, float, float]], since: set[str]
+) -> None:
+    found = [
+        Candidate(
+            "message",
+            f"m{n}",
+            {
+                "text": "",
+                "ts": datetime(2026, 3, day, tzinfo=UTC),
+                "session_id": str(n),
+            },
+            *values,
+        )
+        for n, (day, *values) in enumerate(given)
+    ]
+    assert find_changed_since(found, 0.9) == since

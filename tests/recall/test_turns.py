@@ -8,7 +8,7 @@ from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.prompts import only_assents
-from slowwave.recall.search import leans_on_answer
+from slowwave.recall.replies import leans_by_words
 from slowwave.schemas.settings import Settings
 from tests.talk_files import session
 
@@ -91,7 +91,7 @@ def test_a_reply_that_only_acknowledges_is_told_from_one_that_says_more(
 def test_a_reply_that_begins_with_an_objection_stands_beside_what_it_answers(
     reply: str, leans: bool
 ) -> None:
-    assert leans_on_answer(reply) == leans
+    assert leans_by_words(reply) == leans
 
 
 CHECKED = [
@@ -113,7 +113,7 @@ def test_a_short_reply_that_takes_back_by_its_vector_stands_beside_the_first_hit
     tmp_path: Path,
 ) -> None:
     """Neither reply begins with an objection, and both are longer than what leans on an answer by its length."""
-    assert not any(leans_on_answer(CHECKED[at][1]) for at in (2, 6))
+    assert not any(leans_by_words(CHECKED[at][1]) for at in (2, 6))
     nights = Settings(store=tmp_path / "store")
     parts = {"a": CHECKED[:4], "b": CHECKED[4:]}
     talks = [session(tmp_path, name, 3, part) for name, part in parts.items()]
