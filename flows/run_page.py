@@ -19,7 +19,7 @@ from slowwave.recall.views.browse import name_sessions
 from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import CLAIMS, MESSAGES, RUNS, SESSIONS
+from slowwave.schemas.tables import CLAIMS, MESSAGES, RUNS, SESSIONS, TRUST
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.publishing import read_releases
 from slowwave.store.store import Store
@@ -30,7 +30,7 @@ SHOWN = 50
 NIGHTS = 60
 """Claims, changes and sessions that the page lists, and runs of its timeline, at most."""
 CLAIM = ["session_id", "summary", "category", "workspace", "speaker", "observed_at"]
-CLAIM += ["utc_offset"]
+CLAIM += ["utc_offset", TRUST]
 Data = dict[str, Any]
 
 

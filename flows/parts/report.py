@@ -386,7 +386,7 @@ def _describe_claims(
     news = collect_news(new, old)
     for n, claim in enumerate(news.learnt[: BOUNDS.examples]):
         yield fill(
-            shorten_text(claim.summary, LISTED_CHARS),
+            shorten_text(claim.marked_summary, LISTED_CHARS),
             width,
             initial_indent=f"{INDENT if n else 'Learnt: '}- ",
             subsequent_indent=f"{INDENT}  ",

@@ -110,7 +110,7 @@ def _format_differences(differences: Sequence["Difference"], limit: int) -> list
 def _format_difference(difference: "Difference") -> str:
     """Return a claim, its later claim or the reason for its removal, and its quote unless the claim contains it."""
     lines = [
-        f"  {difference.claim_id[:SHORT_ID]}  {truncate_line(difference.summary, LISTED_CHARS)}"
+        f"  {difference.claim_id[:SHORT_ID]}  {truncate_line(difference.marked_summary, LISTED_CHARS)}"
     ]
     if difference.by:
         later = truncate_line(

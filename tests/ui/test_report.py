@@ -101,3 +101,33 @@ def test_what_a_night_changed_and_how_near_a_gate_that_came_stands_in_the_report
     assert not any(
         mark in text for mark in ("<script>alert", "\x1b", "\u202e", str(7654 * 4321))
     )
+
+
+def test_what_a_pasted_mail_decided_is_marked_where_a_night_tells_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
+    mail = (
+        "Please look at this mail:\n\nFrom: Bob <bob@yard.example>\nSubject: crane\n\n"
+        "We decided that the crane service listens on port 4410.\n\nRegards, Bob"
+    )
+    own = "We decided that the winch service listens on port 5520."
+    told = [("user", "We decided to paint the sluice green."), ("assistant", "Noted.")]
+    store = ("--store", tmp_path / "store")
+    for day, said in enumerate((told, [("user", mail), *told[1:], ("user", own)]), 1):
+        file = session(tmp_path, f"s{day}", day, said)
+        ran = typed("run", file, "--plain", *store)
+        assert ran.exit_code == 0, ran.output
+    learnt = ran.output[ran.output.index("Learnt: ") :]
+    marked = "web or pasted text: We decided that the crane service"
+    for text in (learnt, typed("diff", *store).output):
+        assert marked in text
+        assert "We decided that the winch service" in text
+        assert "web or pasted text: We decided that the winch" not in text
+    trusts = {
+        one["summary"].split()[4]: one["trust"]
+        for one in describe_run(Settings(store=store[1]))["learnt"]
+        if one["summary"].startswith("We decided that the ")
+    }
+    assert trusts == {"crane": "web or pasted text", "winch": "typed"}
+    assert "web or pasted text" in typed("report", *store).output

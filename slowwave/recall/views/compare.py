@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.rows import ClaimRow
-from slowwave.schemas.tables import CLAIMS, EXCLUSIONS
-from slowwave.schemas.vocabulary import Status
+from slowwave.schemas.tables import CLAIMS, EXCLUSIONS, TRUST
+from slowwave.schemas.vocabulary import Status, is_own
 from slowwave.store.releases import Snapshot
 
 if TYPE_CHECKING:  # of a store there are only rows read
@@ -27,7 +27,7 @@ COLUMNS = [
     "workspace",
     "status",
 ]
-COLUMNS += ["superseded_by", "canonical_id", "reason"]
+COLUMNS += ["superseded_by", "canonical_id", "reason", TRUST]
 TOLD = ("summary", "detail", "category")
 """Columns of which another value is a change; the rest is upkeep."""
 
@@ -47,6 +47,13 @@ class Difference(NamedTuple):
     by: str | None
     """The claim that took its place."""
     by_summary: str | None
+    trust: str | None
+    """Whose words it rests on."""
+
+    @property
+    def marked_summary(self) -> str:
+        """The summary behind the source of its words, unless they are the person's or the person's own agent's."""
+        return self.summary if is_own(self.trust) else f"{self.trust}: {self.summary}"
 
 
 def read_decisions(store: "Store") -> dict[str, str]:
@@ -162,6 +169,7 @@ def _compare(
         reason,
         successor,
         texts.get(successor or ""),
+        newest[TRUST],
     )
 
 
