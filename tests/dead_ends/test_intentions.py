@@ -241,6 +241,12 @@ def test_what_only_looks_like_the_moment_tells_nothing(
             "put python 3.13 into the Dockerfile",
             "python 3.13 is in, the dredger has it",
         ),
+        # a title belongs to the name
+        (
+            "when Mr Trudi gets in touch I ask him for the dredger report",
+            "Mr Trudi has written this morning",
+            "Mr Trudi has sent the dredger report",
+        ),
         # no comma: what goes with the version is less than most of it
         (
             "when 0.4.0 is tagged we must drop the old endpoints",

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from pathlib import PurePosixPath
 from weakref import WeakKeyDictionary
 
@@ -224,7 +225,7 @@ class Intention(Shown):
         The product that a version is of tells nothing: who says "python 3.13" says no more than the plan waits for.
         """
         said = set(map(stem, split_words(_split_humps(sentence))))
-        waits = [*self.names, *self._list_products()]
+        waits = [*self.names, *self._list_titles(), *self._list_products()]
         pattern = "|".join(map(re.escape, waits)) or "(?!)"
         named = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
         parts = PART.findall(self.text) or [""]
@@ -310,6 +311,15 @@ class Intention(Shown):
         if number.count(".") == 1 and DECIMAL.search(before):
             return False
         return weigh_word(name) < ENOUGH or name in (self.workspace or "").casefold()
+
+    def _list_titles(self) -> set[str]:
+        """Return the words with a capital directly before its names, in lower case: of "Mr Okonjo" the first."""
+        pairs = pairwise(WORD.findall(self.text))
+        return {
+            title.casefold()
+            for title, name in pairs
+            if name.casefold() in self.names and title[:1].isupper()
+        }
 
     def _list_products(self) -> set[str]:
         """Return the words before its versions, in lower case, however often persons say them."""
