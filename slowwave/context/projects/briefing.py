@@ -275,14 +275,22 @@ def join_due(
     return others, joined
 
 
-def _find_line(lines: Sequence[Line], words: str) -> int | None:
+def _find_line(
+    lines: Sequence[Line],
+    words: str,
+) -> int | None:
     """Return the place of the first line that has some words; None if there is none."""
     folded = fold_text(words)
-    found = (at for at, line in enumerate(lines) if folded in fold_text(line.text))
-    return next(found, None)
+    for at, line in enumerate(lines):
+        if folded in fold_text(line.text):
+            return at
+    return None
 
 
-def _mark_due(line: Line, due: Line) -> Line:
+def _mark_due(
+    line: Line,
+    due: Line,
+) -> Line:
     """Return a line that has the words of an intention, with when it is due behind them."""
     words = due.own_words[0]
     mark = due.text.removeprefix(words)

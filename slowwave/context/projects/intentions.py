@@ -225,7 +225,11 @@ class Intention(Shown):
         The product that a version is of tells nothing: who says "python 3.13" says no more than the plan waits for.
         """
         said = set(map(stem, split_words(_split_humps(sentence))))
-        waits = [*self.names, *self._list_titles(), *self._list_products()]
+        waits = [
+            *self.names,
+            *self._list_titles(),
+            *self._list_products(),
+        ]
         pattern = "|".join(map(re.escape, waits)) or "(?!)"
         named = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
         parts = PART.findall(self.text) or [""]
@@ -315,11 +319,12 @@ class Intention(Shown):
     def _list_titles(self) -> set[str]:
         """Return the words with a capital directly before its names, in lower case: of "Mr Okonjo" the first."""
         pairs = pairwise(WORD.findall(self.text))
-        return {
-            title.casefold()
-            for title, name in pairs
-            if name.casefold() in self.names and title[:1].isupper()
-        }
+        titles = set[str]()
+        for title, name in pairs:
+            is_named = name.casefold() in self.names
+            if is_named and title[:1].isupper():
+                titles.add(title.casefold())
+        return titles
 
     def _list_products(self) -> set[str]:
         """Return the words before its versions, in lower case, however often persons say them."""
@@ -644,7 +649,11 @@ def read_waits(
     return read_words(one, part, talk) if is_sure else one
 
 
-def _comes_first(file: str, version: tuple[str, str], part: str) -> bool:
+def _comes_first(
+    file: str,
+    version: tuple[str, str],
+    part: str,
+) -> bool:
     """Return True if a file stands before a version that is a whole number with a name."""
     name, number = version
     return "." not in number and part.find(file) < part.casefold().find(f"{name} ")

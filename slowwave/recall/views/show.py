@@ -352,7 +352,12 @@ def _complete_row(view: View, kind: str, row: Row) -> tuple[Row, str]:
         text = mark_changes(view.chains, text, row["scope_id"])
     if kind in CHECKED:
         words = text if kind == "message" else ""
-        row |= {"not_in_code": _list_lost(view, str(row[KINDS[kind].key]), words)}
+        key = str(row[KINDS[kind].key])
+        row["not_in_code"] = _list_lost(
+            view,
+            key,
+            words,
+        )
     return row, text
 
 
@@ -365,13 +370,24 @@ def _find_later(view: View, claim: str) -> Row:
     if later is None:
         return {}
     is_sure = is_superseded(chain)
-    note = format_later(view.chains.make_successor(later), is_sure, "")
-    return {"later": note} | (
-        {} if is_sure else {"perhaps_superseded_by": later["claim_id"]}
-    )
+    successor = view.chains.make_successor(later)
+    found: Row = {
+        "later": format_later(
+            successor,
+            is_sure,
+            "",
+        )
+    }
+    if not is_sure:
+        found["perhaps_superseded_by"] = later["claim_id"]
+    return found
 
 
-def _list_lost(view: View, key: str, words: str = "") -> list[str]:
+def _list_lost(
+    view: View,
+    key: str,
+    words: str = "",
+) -> list[str]:
     """Return notes on what a row names and the code does not have any more; of a message on what its `words` name."""
     checks = view.code_checks.get(key, ())
     notes = (check.note for check in checks if not words or check.name in words)
