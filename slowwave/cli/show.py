@@ -343,12 +343,11 @@ def _list_intentions(
     project = _choose_project(memory, workspace, all)
     found = memory.intentions(project)[:limit]
     log_recall(memory.root / memory.space, {one.id: [one.text] for one in found})
-    lines = [
-        f"{one.describe()}\n  {escape_line(one.moment)}"
-        if not one.when
-        else one.describe()
-        for one in found
-    ]
+    lines = list[str]()
+    for one in found:
+        lines.append(one.describe())
+        if not one.when:
+            lines.append(f"  {escape_line(one.moment)}")
     return [one.as_dict() for one in found], lines
 
 
@@ -382,7 +381,9 @@ def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
     status = node.facts.get("status", Status.ACTIVE)
     doubts = [] if status == Status.ACTIVE else [status]
     doubts += [doubt for name, doubt in DOUBTS.items() if node.facts.get(name)]
-    stale = f" ({', '.join(doubts)})" if doubts else ""
+    stale = ""
+    if doubts:
+        stale = f" ({', '.join(doubts)})"
     tier = f" tier {node.facts['tier']}" if "tier" in node.facts else ""
     return f"{'  ' * level}{node.kind}{tier} {shorten_id(node.id)}{stale}  {text}"
 

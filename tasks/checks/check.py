@@ -112,11 +112,10 @@ def _drop_repeats(chosen: Mapping[Reference, Verdict]) -> dict[Reference, Verdic
     for one in lost:
         first.setdefault((one.name, one.value), one)
     again = {one for one in lost if first[one.name, one.value] != one}
-    again |= {
-        one
-        for one in lost
-        if one.kind is CheckKind.SETTING and one.value and one.name in names
-    }
+    for one in lost:
+        is_value = one.kind is CheckKind.SETTING and one.value
+        if is_value and one.name in names:
+            again.add(one)
     return {one: verdict for one, verdict in chosen.items() if one not in again}
 
 
