@@ -2,7 +2,8 @@
 
     python -m bench.fit.common [--labels data/labelled] [--write]
 
-Only words in lower case count, so that names do not. A conversation is a file's `session_id` or `project`.
+Only words in lower case count, so that names do not. A conversation is a file's `session_id` or `project`. Sets that
+are sealed are not counted.
 """
 
 import json
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.fit.reader import SEALED
 from bench.harness import LABELLED, ROOT, Figures, run
 from slowwave.text.rarity import COUNTS_FILE
 from slowwave.text.words import TERM, stem
@@ -36,6 +38,8 @@ def count_words(labels: Path) -> tuple[Counter[str], int]:
     """Return in how many conversations each word's stem stands, and the number of conversations."""
     words: dict[tuple[str, str], set[str]] = {}
     for path in sorted(labels.glob("*.jsonl")):
+        if SEALED in path.name:
+            continue
         for line in path.read_text(encoding="utf-8").splitlines():
             row = json.loads(line)
             name = str(row.get("session_id") or row.get("project") or "")

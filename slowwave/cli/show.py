@@ -42,6 +42,11 @@ OutliersOption = Annotated[
         "--outliers", help="Claims far off the others of their topic, farthest first."
     ),
 ]
+DOUBTS = {
+    "perhaps_superseded_by": "perhaps changed",
+    "not_in_code": "doubted by the code",
+}
+"""What is said beside a row that has one of these facts."""
 
 
 @command
@@ -338,7 +343,12 @@ def _list_intentions(
     project = _choose_project(memory, workspace, all)
     found = memory.intentions(project)[:limit]
     log_recall(memory.root / memory.space, {one.id: [one.text] for one in found})
-    return [one.as_dict() for one in found], [one.describe() for one in found]
+    lines = list[str]()
+    for one in found:
+        lines.append(one.describe())
+        if not one.when:
+            lines.append(f"  {escape_line(one.moment)}")
+    return [one.as_dict() for one in found], lines
 
 
 def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:
@@ -358,6 +368,8 @@ def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list
 
 def _format_fact(value: Any, node: "Node") -> str:
     """Return a fact of a row as text. A time is shown in the time zone of its message, or else of this machine."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     if not isinstance(value, datetime):
         return str(value)
     return str(convert_to_local(localise(value, node.facts.get("utc_offset"))))
@@ -367,7 +379,11 @@ def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
     dated = node.dated_text
     text = escape_line(dated) if whole else truncate_line(dated, 160)
     status = node.facts.get("status", Status.ACTIVE)
-    stale = "" if status == Status.ACTIVE else f" ({status})"
+    doubts = [] if status == Status.ACTIVE else [status]
+    doubts += [doubt for name, doubt in DOUBTS.items() if node.facts.get(name)]
+    stale = ""
+    if doubts:
+        stale = f" ({', '.join(doubts)})"
     tier = f" tier {node.facts['tier']}" if "tier" in node.facts else ""
     return f"{'  ' * level}{node.kind}{tier} {shorten_id(node.id)}{stale}  {text}"
 

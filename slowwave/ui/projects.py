@@ -82,7 +82,7 @@ def _describe_intention(one: Intention, new: Collection[str]) -> Data:
     today = datetime.now().astimezone().date()
     return one.as_dict() | {
         "open": one.is_open(today),
-        "waits": one.waits_for,
+        "moment": one.moment,
         "new": one.id in new,
     }
 

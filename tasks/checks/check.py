@@ -16,7 +16,7 @@ from slowwave.tasks.checks.references import Reference, find_references
 from slowwave.text.fence import escape_line
 from slowwave.text.redact import redact_text
 
-VERSION = 4
+VERSION = 5
 SAME_WORK = timedelta(days=1)
 """A thing that goes so soon after it was named went in the work that the text is about."""
 QUIET = (CheckKind.SETTING, CheckKind.PORT)
@@ -99,7 +99,24 @@ def choose_verdicts(
             text, one, verdict
         ):
             chosen[one] = verdict
-    return chosen
+    return _drop_repeats(chosen)
+
+
+def _drop_repeats(chosen: Mapping[Reference, Verdict]) -> dict[Reference, Verdict]:
+    """Return verdicts without those that say again what the code lost: a name that is a file's too, and the value of a
+    setting that is gone itself.
+    """
+    lost = [one for one, verdict in chosen.items() if verdict.since is not None]
+    names = {one.name for one in lost if not one.value}
+    first: dict[tuple[str, str], Reference] = {}
+    for one in lost:
+        first.setdefault((one.name, one.value), one)
+    again = {one for one in lost if first[one.name, one.value] != one}
+    for one in lost:
+        is_value = one.kind is CheckKind.SETTING and one.value
+        if is_value and one.name in names:
+            again.add(one)
+    return {one: verdict for one, verdict in chosen.items() if one not in again}
 
 
 def is_news(

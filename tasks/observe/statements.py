@@ -27,9 +27,9 @@ LIKELY = 0.5
 """Probability from which a statement holds beyond its session."""
 NAMED = 0.25
 """Probability from which a statement has the category of its kind."""
-PLANNED = 0.2
+PLANNED = 0.06
 """Probability from which a statement is a plan, if no other kind is likelier: one that is told wrongly waits for
-something, so that it is seldom told."""
+something, so that it is seldom told. It is that of two readings (`reader.join_readings`) of .2 each."""
 LEAST_TOLD = 0.25
 """Least probability that a statement holds beyond its session for it to be kept whatever its kinds are."""
 LEAST_KEPT = 0.25

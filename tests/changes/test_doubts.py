@@ -12,6 +12,7 @@ from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.reprocess import Selection, run_reprocess
+from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, MERGES
 from slowwave.store import Store
@@ -71,6 +72,20 @@ def test_a_doubt_leaves_both_standing_and_is_told(doubting: Settings) -> None:
     told = {hit.id: hit for hit in hits}
     assert told[doubt["from_id"]].perhaps_superseded_by == doubt["into_id"]
     assert told[doubt["from_id"]].status == "active"
+
+
+def test_who_shows_a_doubted_claim_sees_the_doubt(doubting: Settings) -> None:
+    store = Store.open(doubting.store)
+    doubt = next(m for m in store.read(MERGES).to_pylist() if m["kind"] == "doubt")
+    earlier = show(Memory.open(doubting.store).get_view(), doubt["from_id"]).node
+    assert earlier.facts["perhaps_superseded_by"] == doubt["into_id"]
+    assert "17 July" in earlier.facts["later"]
+    shown = typed("show", doubt["from_id"], "--store", str(doubting.store))
+    first, *rest = shown.output.splitlines()
+    assert "(perhaps changed)" in first
+    assert any(line.startswith("  later: (perhaps until ") for line in rest)
+    later = show(Memory.open(doubting.store).get_view(), doubt["into_id"]).node
+    assert "later" not in later.facts
 
 
 def test_what_is_doubted_is_less_sure_and_as_much_so_wherever_it_is_told(

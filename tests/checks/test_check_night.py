@@ -14,6 +14,7 @@ from slowwave.context.projects.standing import STANDING, StandingClaim
 from slowwave.flows.check_claims import run_claim_check
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CHECKS, MARKS, MESSAGES, RELEASED
 from slowwave.store import publishing
@@ -86,6 +87,14 @@ def test_a_night_tells_what_the_code_lost_until_it_holds_again(
     assert "not_in_code" in hits[0].as_dict()
     assert NOTE in memory.context("Where is the retry queue kept?", 800).text
     assert NOTE in memory.briefing(800, workspace=str(project)).text
+    # `show` of its id says so, also of its message
+    lost = next(claim for claim in memory.claims() if claim.not_in_code)
+    node = show(memory.get_view(), lost.id).node
+    assert NOTE in node.facts["not_in_code"][0]
+    assert NOTE in node.below[0].facts["not_in_code"][0]
+    words = ["show", lost.id, "--store", str(settings.store)]
+    shown = CliRunner().invoke(app, words).output
+    assert "(doubted by the code)" in shown.splitlines()[0]
     told = {claim.summary: claim.not_in_code for claim in memory.claims()}
     assert {bool(told[text]) for text in SAYS} == {True, False}
     # it leaves the rules

@@ -53,6 +53,7 @@ def ask(folder: Path, text: str, at: datetime | None = SAID) -> dict[str, str]:
         ("Die Ablage liegt unter CACHE_DIR.", {"CACHE_DIR": "gone"}),
         ("The server listens on 8080.", {"8080": "differs"}),
         ("`RETRIES = 3` is enough.", {"RETRIES": "differs"}),
+        ("`CACHE_DIR` and CACHE_DIR = 4.", {"CACHE_DIR": "gone"}),
         ("队列用 Celery 5.2。", {"Celery": "gone"}),
         ("We need rich>=10,<13 for tables.", {"rich": "differs"}),
         ("The oldest supported Python is 3.9.", {"Python": "differs"}),
@@ -156,6 +157,18 @@ def test_each_thing_that_a_text_names_is_one_row(repository: Path, text: str) ->
     # a store refuses rows of the same key, and with them the step
     assert ids
     assert len(ids) == len(set(ids))
+
+
+def test_what_the_code_lost_is_said_once(tmp_path: Path) -> None:
+    """A name that is a file's too, and the value of a setting that is gone itself, say nothing more."""
+    commit(tmp_path, {"big.py": "x\n", "a.py": "WAIT_TIME = 30\n"})
+    commit(tmp_path, {"a.py": "DEADLINE = 30\n"}, LATER)
+    said = "big.py holds the tables, WAIT_TIME is 30 seconds."
+    one = Text("o1", None, "w", said, ("big.py",), SAID)
+    with open_git(find_checkout(tmp_path), 60) as git:
+        rows = check_texts(git, [one], SAID, "key").to_pylist()
+    lost = sorted(row["name"] for row in rows if row["result"] != "found")
+    assert lost == ["WAIT_TIME", "big.py"]
 
 
 def test_names_are_found_by_form_in_any_language() -> None:

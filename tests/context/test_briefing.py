@@ -198,6 +198,25 @@ def test_a_fact_that_is_due_stands_whole_under_what_is_open_alone() -> None:
     ]
 
 
+def test_each_plan_of_a_message_has_its_day_behind_its_own_words() -> None:
+    nowhere = LineSource()
+    said = "Ask Lena then. Delivery is on 30 November. The fair is on 2 December"
+    dues = [
+        Line(f"{words} (due {day})", nowhere, own_words=(words,))
+        for words, day in (
+            ("The fair is on 2 December", "2 Dec 2026"),
+            ("Delivery is on 30 November", "30 Nov 2026"),
+        )
+    ]
+    others, [line] = join_due([Line(said, nowhere)], dues)
+    assert others == []
+    assert line.text == (
+        "Ask Lena then. Delivery is on 30 November (due 30 Nov 2026). "
+        "The fair is on 2 December (due 2 Dec 2026)"
+    )
+    assert line.own_words == (said,)
+
+
 def test_a_part_of_a_session_keeps_its_label_and_no_cut_sentence_stands_alone() -> None:
     told = Line("We want a party.", LineSource())
     last = [

@@ -1,6 +1,7 @@
 """What persons mean to do later: kept with what it waits for, and told when that comes."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,15 @@ def test_what_an_intention_waits_for() -> None:
         ),
         ("once node 22 is in, drop tsx", "version", '"node": ">=22.1"', "node 2.2"),
         ("with v2 the switch dies", "version", "git tag v2.0.1", "v21"),
+        # a number behind a file is none
+        (
+            "if fold.go is opened: the constant 16 goes",
+            "file",
+            "fix fold.go",
+            "constant 16",
+        ),
+        # one capital is a name in any language; of several two words are needed
+        ("wenn Wiebke zurück ist, frag sie", "name", "Wiebke ist da", "frag zurück"),
         ("when Lena is back ask her", "name", "lena is on a call", "the layout"),
         # one rare word, or two less so
         ("once we're at celery again set acks", "topic", "celery is slow", "set it"),
@@ -231,6 +241,18 @@ def test_what_only_looks_like_the_moment_tells_nothing(
             "put python 3.13 into the Dockerfile",
             "python 3.13 is in, the dredger has it",
         ),
+        # a title belongs to the name
+        (
+            "when Mr Trudi gets in touch I ask him for the dredger report",
+            "Mr Trudi has written this morning",
+            "Mr Trudi has sent the dredger report",
+        ),
+        # no comma: what goes with the version is less than most of it
+        (
+            "when 0.4.0 is tagged we must drop the old endpoints",
+            "0.4.0 is tagged, what is next?",
+            "0.4.0 is tagged and the endpoints are dropped",
+        ),
     ],
 )
 def test_who_says_what_is_to_be_done_is_not_reminded(
@@ -268,10 +290,29 @@ def test_a_reason_belongs_to_the_part_before_it() -> None:
     [one] = read_line(intend(), said, talk)
     assert (one.text, one.due) == (said, "2026-06-02")
     both = "after 2.4 the old tide table page goes, when tides.py is touched next split the parser"
-    assert [part.waits_for for part in read_line(intend(), both, talk)] == [
-        ["2.4"],
-        ["tides.py"],
+    assert [part.moment for part in read_line(intend(), both, talk)] == [
+        "To be told when 2.4 comes up.",
+        "To be told when tides.py is edited.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "moment"),
+    [
+        ("on 2 june the summer tariff starts", "Due on 2 Jun 2026."),
+        ("when Lena is back ask her", "To be told when Lena is named."),
+        (
+            "once we're at celery again set acks",
+            "To be told when the talk is of celery or acks.",
+        ),
+        ("once node 22 is in, drop tsx", "To be told when node 22 comes up."),
+        ("do it", "No moment is known at which to tell it."),
+    ],
+)
+def test_a_stranger_is_told_when_it_will_be_told(said: str, moment: str) -> None:
+    talk = ProjectTalk(1, frozenset(), {})
+    one = read_waits(intend(text=said), said, talk)
+    assert replace(one, text=said).moment == moment
 
 
 def test_parts_wait_for_themselves() -> None:

@@ -256,22 +256,47 @@ def _format_later(view: View, one: Intention) -> str:
 def join_due(
     facts: Sequence[Line], due: Sequence[Line]
 ) -> tuple[list[Line], list[Line]]:
-    """Return the facts and what is due, a fact that has the words of an intention in its place among what is due."""
+    """Return the facts and what is due, a fact that has the words of an intention in its place among what is due.
+
+    When it is due stands behind its own words.
+    """
     others = list(facts)
     joined = list[Line]()
     for line in due:
         words = line.own_words[0]
-        has_words = (
-            fact
-            for fact in others
-            if not fact.own_words and fold_text(words) in fold_text(fact.text)
-        )
-        if (fact := next(has_words, None)) is not None:
-            others.remove(fact)
-            text = f"{fact.text}{line.text.removeprefix(words)}"
-            line = replace(fact, text=text, own_words=(fact.text,))
-        joined.append(line)
+        if (at := _find_line(joined, words)) is not None:
+            joined[at] = _mark_due(joined[at], line)
+        elif (at := _find_line(others, words)) is not None:
+            fact = others.pop(at)
+            own = fact.own_words or (fact.text,)
+            joined.append(_mark_due(replace(fact, own_words=own), line))
+        else:
+            joined.append(line)
     return others, joined
+
+
+def _find_line(
+    lines: Sequence[Line],
+    words: str,
+) -> int | None:
+    """Return the place of the first line that has some words; None if there is none."""
+    folded = fold_text(words)
+    for at, line in enumerate(lines):
+        if folded in fold_text(line.text):
+            return at
+    return None
+
+
+def _mark_due(
+    line: Line,
+    due: Line,
+) -> Line:
+    """Return a line that has the words of an intention, with when it is due behind them."""
+    words = due.own_words[0]
+    mark = due.text.removeprefix(words)
+    before, found, after = line.text.partition(words)
+    text = f"{before}{found}{mark}{after}" if found else f"{before}{mark}"
+    return replace(line, text=text)
 
 
 def _keep_typed(hits: Sequence[Hit]) -> list[Hit]:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from pathlib import PurePosixPath
 from weakref import WeakKeyDictionary
 
@@ -66,9 +67,9 @@ LEAST = 3.0
 """Rarity of a word that tells something of a topic, at least."""
 ENOUGH = 6.5
 """Rarity of the words together that a prompt shares with a topic, at least: one rare word, or two less so."""
-SURE = 0.4
+SURE = 0.3
 """Probability of being a plan from which words may tell its moment, a weekday or a part of a month: a plan of less
-counts only where it names a date, a version or a file."""
+counts only where it names a date, a version or a file. It is that of two readings of .4 each."""
 HOLDS = 0.5
 """Confidence from which what is no plan waits for the day that it names."""
 ANSWERED = 10.0
@@ -122,11 +123,26 @@ class Intention(Shown):
         return not (self.due or self.files or self.versions or self.names)
 
     @property
-    def waits_for(self) -> list[str]:
-        """Days, files, versions and names that it waits for, as they are shown."""
+    def moment(self) -> str:
+        """When it is told, as a sentence for a person."""
+        if self.due:
+            return f"Due on {format_day(datetime.fromisoformat(self.due))}."
         versions = [" ".join(filter(None, version)) for version in self.versions]
-        day = format_day(datetime.fromisoformat(self.due)) if self.due else None
-        return [*filter(None, [day]), *self.files, *versions, *self.names, *self.topic]
+        waits = [
+            ("{} is edited", self.files),
+            ("{} comes up", versions),
+            ("{} is named", [self._spell(name) for name in self.names]),
+            ("the talk is of {}", [self._spell(word) for word in self.topic]),
+        ]
+        told = [form.format(" or ".join(what)) for form, what in waits if what]
+        if not told:
+            return "No moment is known at which to tell it."
+        return f"To be told when {', or when '.join(told)}."
+
+    def _spell(self, name: str) -> str:
+        """Return a name as its text has it."""
+        words = WORD.findall(self.text)
+        return next((word for word in words if word.casefold() == name), name)
 
     @property
     def when(self) -> str:
@@ -204,11 +220,16 @@ class Intention(Shown):
     ) -> bool:
         """Return True if a sentence has a word of it that tells something, from another part than that which the
         sentence names most; or most words of that part, and two of them, unless it is one of several that tell a topic.
+        Of a version's only part most words are enough: others go with the version ("3.2 is tagged").
 
         The product that a version is of tells nothing: who says "python 3.13" says no more than the plan waits for.
         """
         said = set(map(stem, split_words(_split_humps(sentence))))
-        waits = [*self.names, *self._list_products()]
+        waits = [
+            *self.names,
+            *self._list_titles(),
+            *self._list_products(),
+        ]
         pattern = "|".join(map(re.escape, waits)) or "(?!)"
         named = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
         parts = PART.findall(self.text) or [""]
@@ -217,9 +238,10 @@ class Intention(Shown):
         if not (self.topic and others):
             shared = [word for word in last if stem(word) in said]
             weight = sum(map(weigh_word, shared))
-            if len(shared) > 1 and 2 * weight > sum(map(weigh_word, last)):
+            is_alone = bool(self.versions) and not others
+            if 2 * weight > sum(map(weigh_word, last)) and (is_alone or shared[1:]):
                 return True
-            others = others or [last] * (not self.topic)
+            others = others or [last] * (not self.topic and not is_alone)
         return _weigh_stems({word for part in others for word in part}, said) >= LEAST
 
     def _is_named_in(
@@ -293,6 +315,16 @@ class Intention(Shown):
         if number.count(".") == 1 and DECIMAL.search(before):
             return False
         return weigh_word(name) < ENOUGH or name in (self.workspace or "").casefold()
+
+    def _list_titles(self) -> set[str]:
+        """Return the words with a capital directly before its names, in lower case: of "Mr Okonjo" the first."""
+        pairs = pairwise(WORD.findall(self.text))
+        titles = set[str]()
+        for title, name in pairs:
+            is_named = name.casefold() in self.names
+            if is_named and title[:1].isupper():
+                titles.add(title.casefold())
+        return titles
 
     def _list_products(self) -> set[str]:
         """Return the words before its versions, in lower case, however often persons say them."""
@@ -595,7 +627,8 @@ def read_waits(
     """Return a part of a plan with what it waits for: its day, else its versions, files, names, or else words that tell
     a topic.
 
-    A file beside a day or a version is what is to be changed then: touching it earlier tells nothing.
+    A file beside a day or a version is what is to be changed then: touching it earlier tells nothing. A whole number
+    behind a file ("in fold.go the constant 16") is no version.
 
     Args:
         one: the plan.
@@ -608,12 +641,22 @@ def read_waits(
     if due:
         return _set_due(one, due, talk)
     versions = list_versions(part)
-    if versions:
-        return replace(one, versions=versions)
     files = tuple(FILE.findall(part))
+    if versions and not (files and _comes_first(files[0], versions[0], part)):
+        return replace(one, versions=versions)
     if files:
         return replace(one, files=files)
     return read_words(one, part, talk) if is_sure else one
+
+
+def _comes_first(
+    file: str,
+    version: tuple[str, str],
+    part: str,
+) -> bool:
+    """Return True if a file stands before a version that is a whole number with a name."""
+    name, number = version
+    return "." not in number and part.find(file) < part.casefold().find(f"{name} ")
 
 
 def read_words(
@@ -624,6 +667,7 @@ def read_words(
     """Return a part of a plan with the names that it waits for, else with the words that tell a topic.
 
     Where most words are in no conversation, as in a language that was not counted, no word is rare: two are needed.
+    There a word with a capital is a name if it is the only one: in German all nouns have one.
     """
     said = [word for word in extract_content_words(part) if not word.isdigit()]
     unseen = weigh_word("")
@@ -635,7 +679,7 @@ def read_words(
     rare = {word for word in words if weigh_word(word) >= ENOUGH}
     is_counted = 2 * sum(weigh_word(word) == unseen for word in said) <= len(said)
     names = tuple(name for name in list_names(part, talk.first) if name in rare)
-    if names and is_counted:
+    if names and (is_counted or len(names) == 1):
         return replace(one, names=names)
     least = ENOUGH if is_counted else 2 * unseen
     return replace(one, topic=tuple(words), least=least)

@@ -13,7 +13,13 @@ import pyarrow.compute as pc
 
 from slowwave.recall.hits import spell_time
 from slowwave.recall.live import read_unreleased
-from slowwave.recall.release.view import View, mark_changes
+from slowwave.recall.release.view import (
+    View,
+    format_later,
+    is_perhaps_changed,
+    is_superseded,
+    mark_changes,
+)
 from slowwave.recall.views.browse import FIGURES
 from slowwave.recall.views.habits import COLUMNS as HABIT_COLUMNS
 from slowwave.recall.views.habits import build_habit
@@ -124,6 +130,8 @@ COLUMNS = {
     "habit": HABIT_COLUMNS,
     "boilerplate": ["span_id", "text", "sessions"],
 }
+CHECKED = ("claim", "message")
+"""Kinds of rows that are compared with the code."""
 HIDDEN = (
     "member_ids",
     "message_ids",
@@ -338,11 +346,52 @@ def _complete_row(view: View, kind: str, row: Row) -> tuple[Row, str]:
         text = f"{row['kind']} by the rule {row['rule']}"
     elif kind == "habit":
         text = build_habit(cast(PatternRow, row)).describe()
-    elif kind == "claim" and (checks := view.code_checks.get(row[KINDS[kind].key])):
-        row = {**row, "not_in_code": [check.note for check in checks]}
+    elif kind == "claim":
+        row = {**row, **_find_later(view, str(row[KINDS[kind].key]))}
     elif kind == "summary":
         text = mark_changes(view.chains, text, row["scope_id"])
+    if kind in CHECKED:
+        words = text if kind == "message" else ""
+        key = str(row[KINDS[kind].key])
+        row["not_in_code"] = _list_lost(
+            view,
+            key,
+            words,
+        )
     return row, text
+
+
+def _find_later(view: View, claim: str) -> Row:
+    """Return what changed a claim, or perhaps did, with a note that says when and what was said then."""
+    chain = view.chains.claims.get(claim)
+    if chain is None or not (is_superseded(chain) or is_perhaps_changed(chain)):
+        return {}
+    later = view.chains.find_successor(chain)
+    if later is None:
+        return {}
+    is_sure = is_superseded(chain)
+    successor = view.chains.make_successor(later)
+    found: Row = {
+        "later": format_later(
+            successor,
+            is_sure,
+            "",
+        )
+    }
+    if not is_sure:
+        found["perhaps_superseded_by"] = later["claim_id"]
+    return found
+
+
+def _list_lost(
+    view: View,
+    key: str,
+    words: str = "",
+) -> list[str]:
+    """Return notes on what a row names and the code does not have any more; of a message on what its `words` name."""
+    checks = view.code_checks.get(key, ())
+    notes = (check.note for check in checks if not words or check.name in words)
+    return list(dict.fromkeys(notes))
 
 
 def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
@@ -444,6 +493,8 @@ def _list_related(view: View, key: str) -> Iterator[Node]:
             "status": row["status"],
             "observed_at": row["observed_at"],
             "utc_offset": row["utc_offset"],
+            **_find_later(view, row["claim_id"]),
+            "not_in_code": _list_lost(view, row["claim_id"]),
         }
         yield Node(
             "claim",
