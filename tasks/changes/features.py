@@ -43,9 +43,7 @@ VALUES = ("figures", "names", "identifiers", "dates")
 
 SAYS = "says "
 """Prefix of the features for words and word pairs of the later claim; a model uses those it was fitted with."""
-HOLDS = "holds"
-"""Name of the probability that a later claim of a talk with an agent holds; the trees do not know it."""
-READ = ("summary", "speaker", "category", "pack", "confidence")
+READ = ("summary", "speaker", "category", "pack")
 """Columns of a claim that its features are computed from."""
 
 Words = Sequence[str]
@@ -101,8 +99,6 @@ def compute_features(pairs: pa.Table, idf: IdfTable) -> list[dict[str, float]]:
             "two speakers": named and old["speaker"] != new["speaker"],
             "everyday": new["pack"] == "personal",
         }
-        if new["speaker"] is None:
-            features[HOLDS] = new["confidence"]
         if old["category"] and new["category"]:
             features |= {
                 "one category": old["category"] == new["category"],

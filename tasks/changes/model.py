@@ -25,7 +25,6 @@ from slowwave.engines.encoders.pair_reader import READS
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import AFFIRMED, NARROWED, RETRACTED
 from slowwave.tasks.changes.features import (
-    HOLDS,
     VALUES,
     IdfTable,
     build_matrix,
@@ -53,8 +52,6 @@ SCORED = pa.schema(
         ("plain", pa.string()),
     ]
 )
-LEAST_HOLDS = 0.05
-"""Least probability that a person's claim holds, for it to change another one."""
 LEAST_KEPT = 0.4
 """Least weight of a claim's words, as a share, that a claim which agrees with it has."""
 LEAST_NEAR = 0.35
@@ -126,26 +123,7 @@ def predict_pairs(features: Sequence[dict[str, float]]) -> Guesses:
             model = load_change_model(file)
             found = model.predict_probabilities([features[at] for at in places])
             likely[places], taken_back[places] = found
-    idle = np.array(list(map(states_nothing, features)), bool)
-    return Guesses(
-        np.where(idle, np.float32(0), likely), np.where(idle, np.float32(0), taken_back)
-    )
-
-
-def states_nothing(features: Mapping[str, float]) -> bool:
-    """Return True if a person told an agent the later claim, and it hardly holds: "last night's deploy was slow".
-
-    A retraction holds nothing either. Whether a pair is one is known if the reader read it.
-    """
-    kind = find_read_kind(features)
-    is_told = not features.get("by a model") and HOLDS in features
-    return is_told and kind not in ("", RETRACTED) and features[HOLDS] < LEAST_HOLDS
-
-
-def find_read_kind(features: Mapping[str, float]) -> str:
-    """Return the kind of a pair that the reader finds likeliest; none of a pair that it has not read."""
-    read = {name: odds for name, odds in features.items() if name.startswith(READS)}
-    return max(read, key=lambda name: read[name], default="").removeprefix(READS)
+    return Guesses(likely, taken_back)
 
 
 def find_plain_kind(features: Mapping[str, float]) -> str | None:
@@ -155,7 +133,8 @@ def find_plain_kind(features: Mapping[str, float]) -> str | None:
     make, and a retraction of what a person said too. An affirmation keeps a value, has no other value of any kind, and
     negates no less and no more.
     """
-    best = find_read_kind(features)
+    read = {name: odds for name, odds in features.items() if name.startswith(READS)}
+    best = max(read, key=lambda name: read[name], default="").removeprefix(READS)
     by_persons = not (features.get("by a model") or features.get("was by a model"))
     is_near = features.get("cosine", 0.0) >= LEAST_NEAR
     if best == RETRACTED:

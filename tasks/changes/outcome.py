@@ -50,7 +50,7 @@ from slowwave.tasks.changes.verdicts import (
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
 from slowwave.tasks.shards import HERE, Executor
 
-VERSION = "supersede/14"
+VERSION = "supersede/13"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = (LedgerKind.SUPERSESSION, LedgerKind.DOUBT, LedgerKind.AGREEMENT)

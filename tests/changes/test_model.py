@@ -17,9 +17,8 @@ from bench.fit.changes import (
 from bench.recall.changes import Case
 from slowwave.engines.encoders.pair_reader import load_reader
 from slowwave.schemas.tables import CLAIMS
-from slowwave.tasks.changes.features import HOLDS, SAYS, build_matrix
+from slowwave.tasks.changes.features import SAYS, build_matrix
 from slowwave.tasks.changes.model import (
-    LEAST_HOLDS,
     UNREAD_FILE,
     ChangeModel,
     load_change_model,
@@ -100,20 +99,6 @@ def test_a_pair_that_was_not_read_has_a_model_of_its_own() -> None:
         for model, pair in zip(models, (unread, read), strict=True)
     ]
     assert predict_pairs([unread, read]).likely.tolist() == alone
-
-
-def test_what_states_nothing_changes_nothing_unless_it_takes_something_back() -> None:
-    known = Evidence.from_candidates(
-        build_candidate_claims(told_by(claim(0, SAME), claim(30, MOVED)), {})
-    )
-    (pair,) = known.features
-    read = pair | {f"reads {kind}": 0.0 for kind in load_reader().kinds}
-    told = read | {"reads replaced": 1.0, HOLDS: 0.9}
-    idle = told | {HOLDS: LEAST_HOLDS / 2}
-    retraction = idle | {"reads retracted": 2.0}
-    by_model = idle | {"by a model": 1.0}
-    likely = predict_pairs([told, idle, retraction, by_model]).likely
-    assert (likely > 0).tolist() == [True, False, True, True]
 
 
 CASE = Case("Which port?", ("8200",), ("7070",))
