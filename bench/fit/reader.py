@@ -43,6 +43,8 @@ FEWEST_WORDS, FEWEST_RUNS = 2, 3
 """Sentences that have a word, or a run of letters, for it to be learnt."""
 OVERLAP = 0.5
 """Share of the statement or of the sentence that both have in common, for the sentence to have the statement's kind."""
+PAIRED = LABELLED / "standing_pairs.tsv"
+"""The later statements of labelled pairs: those that change something, and those that only sound like it."""
 SEALED = "sealed"
 """Part of the names of files that nothing is learnt from."""
 
@@ -89,15 +91,21 @@ def read_labelled(paths: Sequence[Path]) -> list[LabelledSentence]:
 
 
 def read_invented() -> list[LabelledSentence]:
-    """Return the persons' sentences of INVENTED: only whether each may be told unasked is known."""
-    with INVENTED.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+    """Return the persons' sentences of INVENTED and PAIRED: only whether each may be told unasked is known."""
     return [
-        LabelledSentence("", "", one, (*(None for _ in KINDS), row["label"] == "keep"))
-        for row in rows
+        LabelledSentence(
+            path.stem, "", one, (*(None for _ in KINDS), row["label"] == "keep")
+        )
+        for path in (INVENTED, PAIRED)
+        for row in _read_rows(path)
         if row["speaker"] == "person"
         for one in islice(list_sentences(as_spoken([("user", row["text"])])), 1)
     ]
+
+
+def _read_rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 def as_spoken(turns: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:

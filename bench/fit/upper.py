@@ -58,12 +58,27 @@ class LearntLayers(nn.Module):
         """Return what is learnt."""
         return [*self.upper.parameters(), *self.head.parameters()]
 
+    def take_tensors(self, tensors: dict[str, npt.NDArray[np.float32]]) -> None:
+        """Go on from what `collect_tensors` returned, or a file that ships has."""
+        named = {
+            name: torch.tensor(tensors[self._name_shipped(name)])
+            for name in self.upper.state_dict()
+        }
+        self.upper.load_state_dict(named)
+        with torch.no_grad():
+            self.head.weight.copy_(torch.tensor(tensors["weights"].T))
+            self.head.bias.copy_(torch.tensor(tensors["offsets"]))
+
+    def _name_shipped(self, name: str) -> str:
+        """Return the name that `UpperLayers` reads for a tensor of the upper layers."""
+        at, _, part = name.partition(".")
+        return f"encoder.layer.{len(self.lower) + int(at)}.{part}"
+
     def collect_tensors(self) -> dict[str, npt.NDArray[np.float32]]:
         """Return what was learnt, by the names that `UpperLayers` reads."""
         tensors: dict[str, Any] = {}
         for name, tensor in self.upper.state_dict().items():
-            at, _, part = name.partition(".")
-            tensors[f"encoder.layer.{len(self.lower) + int(at)}.{part}"] = tensor
+            tensors[self._name_shipped(name)] = tensor
         tensors |= {"weights": self.head.weight.T, "offsets": self.head.bias}
         return {name: tensor.detach().numpy() for name, tensor in tensors.items()}
 

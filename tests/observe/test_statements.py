@@ -128,3 +128,21 @@ def test_a_pasted_sentence_gives_no_reason():
     )
     (claim,) = [one for one in claims if "axis goes" in one["summary"]]
     assert claim["quote"] == "light master yes, axis goes 300 to 700 then"
+
+
+def test_what_is_otherwise_than_before_is_told():
+    claims = claims_of(
+        (HUMAN, "we moved from Heroku to Fly.io last night"),
+        (MODEL, "I changed the deploy script."),
+        (HUMAN, "eslint is gone, we lint with biome"),
+        (MODEL, "Noted."),
+        (HUMAN, "last night's deploy took 20 minutes"),
+        (MODEL, "That is long."),
+        (HUMAN, "we thought about moving to Railway but stayed"),
+        (MODEL, "All right."),
+    )
+    told = [one["summary"] for one in claims if one["confidence"] >= LIKELY]
+    assert told == [
+        "we moved from Heroku to Fly.io last night",
+        "eslint is gone, we lint with biome",
+    ]
