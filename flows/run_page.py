@@ -35,7 +35,9 @@ Data = dict[str, Any]
 
 
 def describe_run(
-    settings: Settings, run_id: str = "", live: View | None = None
+    settings: Settings,
+    run_id: str = "",
+    live: View | None = None,
 ) -> Data:
     """Return the results of a run as plain values.
 
@@ -125,7 +127,11 @@ def _parse_report(row: Data, made: Any) -> RunReport:
     )
 
 
-def _describe_claims(settings: Settings, new: View | None, old: View | None) -> Data:
+def _describe_claims(
+    settings: Settings,
+    new: View | None,
+    old: View | None,
+) -> Data:
     """Return the claims learnt and changed, the day's sessions, and the shares that the gates limit."""
     if new is None:
         nothing: Data = {"learnt": [], "changed": [], "sessions": [], "gates": []}
@@ -176,7 +182,11 @@ def _describe_change(
     }
 
 
-def _measure_gates(settings: Settings, news: News, old: View | None) -> list[Data]:
+def _measure_gates(
+    settings: Settings,
+    news: News,
+    old: View | None,
+) -> list[Data]:
     """Return the shares of the earlier active claims that a night retired and lost, each with the limit of its gate.
 
     Return no rows if there is no earlier release or it has no active claim.

@@ -277,7 +277,9 @@ class RunReport:
 
 
 def open_views(
-    made: Release | None, store: Store, live: View | None = None
+    made: Release | None,
+    store: Store,
+    live: View | None = None,
 ) -> tuple[tuple[View, View | None] | None, Release | None]:
     """Return views of a run's release and of the release before it, and then that earlier release.
 
@@ -380,7 +382,10 @@ def _rank_added(view: View, added: list[str]) -> list[str]:
 
 
 def _describe_claims(
-    new: View, old: View | None, width: int, program: str
+    new: View,
+    old: View | None,
+    width: int,
+    program: str,
 ) -> Iterator[str]:
     """Yield lines with a few of the added claims, standing claims first, and what happened to earlier claims."""
     news = collect_news(new, old)
@@ -413,7 +418,9 @@ def _describe_claims(
 
 
 def collect_left_out(
-    report: RunReport, store: Store, before: Release | None
+    report: RunReport,
+    store: Store,
+    before: Release | None,
 ) -> list[str]:
     """Return what a night dropped or masked, each kind in a sentence with its count and reasons."""
     counts = sum((step.counts for step in report.steps), Counter[str]())

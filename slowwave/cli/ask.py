@@ -144,7 +144,12 @@ def _recall_spaces(
     return hits
 
 
-def format_hit(number: int, hit: "Hit", *, sure: bool = True) -> str:
+def format_hit(
+    number: int,
+    hit: "Hit",
+    *,
+    sure: bool = True,
+) -> str:
     """Return a hit's text, then a line with its date, speaker, project and the id that `slowwave show` takes.
 
     The claim that was made of it follows in its own words, unless the lines above have them.

@@ -315,7 +315,12 @@ def show_loading(shown: bool = True) -> Iterator[None]:
         yield
 
 
-def echo(text: str, *, nl: bool = True, err: bool = False) -> None:
+def echo(
+    text: str,
+    *,
+    nl: bool = True,
+    err: bool = False,
+) -> None:
     """Print a text with its control characters escaped."""
     typer.echo(escape_control(text), nl=nl, err=err)
 

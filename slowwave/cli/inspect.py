@@ -238,7 +238,9 @@ def _map_to_path(path: str, table: Row) -> Row:
 
 
 def _list_settings(
-    model: "BaseModel", above: tuple[str, ...], files: Row
+    model: "BaseModel",
+    above: tuple[str, ...],
+    files: Row,
 ) -> list[tuple[str, Any, str, str]]:
     """Return every setting below a model: its dotted name, its value, its origin and its description.
 

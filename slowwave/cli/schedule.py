@@ -96,7 +96,11 @@ def _pass_variables() -> list[str]:
     return ["/usr/bin/env", *moved] if moved else []
 
 
-def _install(chosen: Scheduler, when: time, words: list[str]) -> None:
+def _install(
+    chosen: Scheduler,
+    when: time,
+    words: list[str],
+) -> None:
     """Replace the schedule of a scheduler by a new one, and start it."""
     _remove(chosen, when, words)
     for path, text in make_schedule_files(chosen, when, words).items():
@@ -126,7 +130,11 @@ def _find_scheduler() -> Scheduler:
     )
 
 
-def _remove(by: Scheduler, at: time, words: list[str]) -> list[Path]:
+def _remove(
+    by: Scheduler,
+    at: time,
+    words: list[str],
+) -> list[Path]:
     """Remove a schedule; return the files it was in."""
     if by is Scheduler.CRON:
         lines = read_crontab()

@@ -302,7 +302,9 @@ def _list_habits(
 
 
 def _choose_project(
-    memory: "Memory", workspace: str | None, everywhere: bool
+    memory: "Memory",
+    workspace: str | None,
+    everywhere: bool,
 ) -> str | None:
     """Return the project to list: the one named, or else this folder's; None for all projects."""
     return None if everywhere else workspace or find_project(memory)
@@ -351,7 +353,12 @@ def _list_intentions(
     return [one.as_dict() for one in found], lines
 
 
-def _format_node_lines(node: "Node", level: int, *, whole: bool = False) -> list[str]:
+def _format_node_lines(
+    node: "Node",
+    level: int,
+    *,
+    whole: bool = False,
+) -> list[str]:
     lines = [_format_node(node, level, whole=whole)]
     lines += (
         [
@@ -375,7 +382,12 @@ def _format_fact(value: Any, node: "Node") -> str:
     return str(convert_to_local(localise(value, node.facts.get("utc_offset"))))
 
 
-def _format_node(node: "Node", level: int, *, whole: bool = False) -> str:
+def _format_node(
+    node: "Node",
+    level: int,
+    *,
+    whole: bool = False,
+) -> str:
     dated = node.dated_text
     text = escape_line(dated) if whole else truncate_line(dated, 160)
     status = node.facts.get("status", Status.ACTIVE)

@@ -41,7 +41,11 @@ SITTING = 3600.0
 """Seconds. What another says sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
 
 
-def _mark_sentences(view: View, row: Candidate, query: Query) -> Candidate:
+def _mark_sentences(
+    view: View,
+    row: Candidate,
+    query: Query,
+) -> Candidate:
     """Return a summary or topic with a note behind each sentence that a later claim had changed by then."""
     own = view.find_session_ids(query.own_sessions)
     scope = str(row.row.get("scope_id") or row.id)
@@ -49,7 +53,11 @@ def _mark_sentences(view: View, row: Candidate, query: Query) -> Candidate:
     return replace(row, row={**row.row, "text": text})
 
 
-def order_hits(view: View, hits: Sequence[Candidate], query: Query) -> list[Candidate]:
+def order_hits(
+    view: View,
+    hits: Sequence[Candidate],
+    query: Query,
+) -> list[Candidate]:
     """Return rows in the order in which they are shown, by what the code and later claims say of them."""
     marked = [_mark_code(view, row, query) for row in hits]
     ordered = order_by_change(view, _put_failing_behind(marked), query)
@@ -108,7 +116,11 @@ def order_by_change(
     ]
 
 
-def _mark_code(view: View, row: Candidate, query: Query) -> Candidate:
+def _mark_code(
+    view: View,
+    row: Candidate,
+    query: Query,
+) -> Candidate:
     """Return a row with what it, or the claim found with it, names and the code had lost by the time asked about."""
     own = (
         check
@@ -170,7 +182,11 @@ def _mask_timely(rows: Sequence[Candidate], query: Query) -> Mask:
     return mask
 
 
-def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
+def _mark_row(
+    view: View,
+    hit: Candidate,
+    query: Query,
+) -> Candidate:
     """Return a row with its chain, its status by the time asked about, and what took its place, or perhaps did.
 
     The chain of a message is that of the claim found with it; where none was, and it says more than its chain does,
@@ -212,7 +228,11 @@ def _mark_row(view: View, hit: Candidate, query: Query) -> Candidate:
     return replace(hit, row={**hit.row, **chain_of, **marks})
 
 
-def _is_newer(later: Candidate, earlier: Candidate, query: Query) -> bool:
+def _is_newer(
+    later: Candidate,
+    earlier: Candidate,
+    query: Query,
+) -> bool:
     """Return True if a row likely says something newer than another.
 
     One of these holds: the night found that it changed the other, or perhaps did. The night thought that less likely,
@@ -237,7 +257,11 @@ def _is_newer(later: Candidate, earlier: Candidate, query: Query) -> bool:
     return len(asked) < 2 * len(asked & _stem_words(later.text))
 
 
-def _has_another_value(later: Candidate, earlier: Candidate, query: Query) -> bool:
+def _has_another_value(
+    later: Candidate,
+    earlier: Candidate,
+    query: Query,
+) -> bool:
     """Return True if two rows are one sentence with another value in it, or have other figures, and the later one has
     all words of the query that the earlier one has. What another said within one sitting is an answer.
     """

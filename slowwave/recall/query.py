@@ -274,7 +274,11 @@ class Query:
         return self.speaker is not None or self.tag is not None or bool(self.files)
 
 
-def says_little(text: str, query: Query, most: int = LEANING_WORDS) -> bool:
+def says_little(
+    text: str,
+    query: Query,
+    most: int = LEANING_WORDS,
+) -> bool:
     """Return True if a text has at most `most` content words, no figure and no word of the query, such as "Ok, noted".
 
     The endings of Japanese are no words.
@@ -515,7 +519,11 @@ def _check_kinds(kinds: Iterable[str] | str) -> tuple[Kind, ...]:
     return tuple(dict.fromkeys(cast(tuple[Kind, ...], names)))
 
 
-def parse_bound(value: When, name: str, day_edge: time = time.min) -> datetime | None:
+def parse_bound(
+    value: When,
+    name: str,
+    day_edge: time = time.min,
+) -> datetime | None:
     """Return an aware UTC moment; a bare date means its start for `since` and its end for `until`.
 
     Raises:

@@ -88,7 +88,9 @@ def _describe_intention(one: Intention, new: Collection[str]) -> Data:
 
 
 def _describe_night(
-    night: Data, places: Collection[str], shown: Collection[str]
+    night: Data,
+    places: Collection[str],
+    shown: Collection[str],
 ) -> Data:
     """Return what a night did to a project, and how many claims that it learnt are among the texts `shown`."""
     learnt = _select_here(night["learnt"], places)
@@ -102,7 +104,9 @@ def _describe_night(
 
 
 def _choose_claims(
-    view: View, places: Collection[str], meant: Sequence[str]
+    view: View,
+    places: Collection[str],
+    meant: Sequence[str],
 ) -> tuple[list[StandingClaim], list[StandingClaim]]:
     """Return a project's rules, and what else holds that is not among the texts `meant`."""
     claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))

@@ -316,7 +316,11 @@ def add_origins(store: Store, claims: pa.Table) -> pa.Table:
     )
 
 
-def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
+def find_claims_to_judge(
+    store: Store,
+    key: str,
+    doubts: Doubts,
+) -> set[str]:
     """Return the ids of claims to judge.
 
     These are the claims not judged under this key, those whose successor no longer exists, and those of a doubt whose
@@ -336,7 +340,11 @@ def find_claims_to_judge(store: Store, key: str, doubts: Doubts) -> set[str]:
     return {*rows.filter(lost | unjudged)["claim_id"], *unlinked}
 
 
-def make_judge(job: Job, model: Model, report: StepReport) -> Judge:
+def make_judge(
+    job: Job,
+    model: Model,
+    report: StepReport,
+) -> Judge:
     """Return the model as a judge of pairs.
 
     It quarantines unusable answers, and returns None for pairs whose question has to wait.
@@ -407,7 +415,11 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
     return compute_content_id(key, compute_judge_key(job, model))
 
 
-def find_settled_doubts(store: Store, ledger: pa.Table, others: Set[str]) -> list[str]:
+def find_settled_doubts(
+    store: Store,
+    ledger: pa.Table,
+    others: Set[str],
+) -> list[str]:
     """Return the ids of open doubts and agreements to delete: those that this ledger does not repeat.
 
     Those about `others`, the claims that were not judged, are kept; a doubt unless the ledger has another one.
@@ -489,7 +501,11 @@ def _list_ties(
     return ties
 
 
-def _find_doubted_near(store: Store, fresh: set[str], doubts: Doubts) -> set[str]:
+def _find_doubted_near(
+    store: Store,
+    fresh: set[str],
+    doubts: Doubts,
+) -> set[str]:
     """Return the claims of the doubts with a claim in scope of a fresh one.
 
     They are judged again, since new claims change the weights of words and so how likely their change is.

@@ -176,7 +176,12 @@ class VaultIndex:
             return None
         return f"{TRESPASS}{home}, where its session was first read"
 
-    def take_over(self, session: Session, sid: str, transcript: Transcript) -> set[str]:
+    def take_over(
+        self,
+        session: Session,
+        sid: str,
+        transcript: Transcript,
+    ) -> set[str]:
         """Bind a session to a file in the tool's own folder for its workspace, if it was first read from one elsewhere.
 
         Return the session's id if it was bound now, else nothing.
@@ -200,7 +205,12 @@ class VaultIndex:
         return sid in self.natives and _shorten_id(iid) in self.owner
 
     def bind_session(
-        self, session: Session, sid: str, transcript: Transcript, *, by_person: bool
+        self,
+        session: Session,
+        sid: str,
+        transcript: Transcript,
+        *,
+        by_person: bool,
     ) -> None:
         """Bind a new session to its file. Log a file that adds a person's message to the session of
         another file, unless a person included it.
@@ -346,7 +356,9 @@ def _report_waiting(report: StepReport, left: list[Transcript]) -> None:
 
 
 def find_unread(
-    job: Job, named: Sequence[Path], unreadable: dict[Path, str]
+    job: Job,
+    named: Sequence[Path],
+    unreadable: dict[Path, str],
 ) -> list[str]:
     """Return a line, with the reason, for each named file that gave no message and each named folder without a file."""
     columns = ["path", "messages", "quarantined"]
@@ -381,7 +393,9 @@ def find_unread(
 
 
 def _read_all(
-    job: Job, transcripts: list[Transcript], report: StepReport
+    job: Job,
+    transcripts: list[Transcript],
+    report: StepReport,
 ) -> list[Transcript]:
     """Read transcripts and write them in batches: many small files share a commit, a large one has several.
 
@@ -534,7 +548,12 @@ def _redact_session(session: Session) -> Session:
     return session
 
 
-def _note_skipped(got: IngestedTranscript, record: Skipped, *, redact: bool) -> None:
+def _note_skipped(
+    got: IngestedTranscript,
+    record: Skipped,
+    *,
+    redact: bool,
+) -> None:
     if redact:
         told = (record.kind, record.words)
         got.has_masked_names |= any(redact_text(words) != words for words in told)
@@ -670,7 +689,11 @@ def _prepare_message_row(
     return {**row, "session_id": sid}
 
 
-def _note_present(got: IngestedTranscript, index: VaultIndex, mid: str) -> None:
+def _note_present(
+    got: IngestedTranscript,
+    index: VaultIndex,
+    mid: str,
+) -> None:
     """Count a message that is stored already; note it if it is inactive."""
     got.present += 1
     if _shorten_id(mid) in index.inactive:

@@ -94,7 +94,11 @@ def hook(words: Sequence[str]) -> None:
             _write_answer(options["event"], given, memory_text)
 
 
-def is_answered(event: str, given: dict[str, Any], everywhere: bool) -> bool:
+def is_answered(
+    event: str,
+    given: dict[str, Any],
+    everywhere: bool,
+) -> bool:
     """Return False if the event has no answer, whatever the memory holds."""
     if given.get("source") == "resume":
         return False  # a resumed session has its briefing in its transcript
@@ -163,7 +167,11 @@ def _find_memory_text(options: dict[str, Any], given: dict[str, Any]) -> str:
     return build_hook_text(**asked)
 
 
-def _write_answer(event: str, given: dict[str, Any], memory_text: str) -> None:
+def _write_answer(
+    event: str,
+    given: dict[str, Any],
+    memory_text: str,
+) -> None:
     """Write the answer to standard output in the client's form."""
     memory_text = f"{HOOK_OPENING}\n\n{memory_text}"
     output: dict[str, Any] = {"additional_context": memory_text}

@@ -70,7 +70,9 @@ def install(
 
 @command
 def uninstall(
-    client: ClientArgument, dry_run: DryRun = False, project: OfProject = False
+    client: ClientArgument,
+    dry_run: DryRun = False,
+    project: OfProject = False,
 ) -> None:
     """Disconnect an agent, and restore its settings.
 
@@ -114,7 +116,9 @@ def list_remains() -> list[str]:
 
 
 def _list_files(
-    client: Client, project: bool, given: dict[str, Any]
+    client: Client,
+    project: bool,
+    given: dict[str, Any],
 ) -> list[ClientFile]:
     from slowwave.text.workspaces import find_project_root
 

@@ -126,7 +126,9 @@ def build_briefing(
 
 
 def collect_briefing_kinds(
-    memory: OpenMemory, workspace: str | None, own_sessions: Collection[str] = ()
+    memory: OpenMemory,
+    workspace: str | None,
+    own_sessions: Collection[str] = (),
 ) -> Kinds:
     """Return the lines that a briefing may have, from the release and from messages written since, without those of
     `own_sessions`.
@@ -311,7 +313,9 @@ def _keep_typed(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _name_corrected(
-    view: View, hits: Sequence[Hit], corrections: Mapping[str, Hit]
+    view: View,
+    hits: Sequence[Hit],
+    corrections: Mapping[str, Hit],
 ) -> list[Hit]:
     """Return the hits, a correction with the claim that it corrects."""
     rows = view.read_by_id(CLAIMS, sorted(corrections), ["summary"])
@@ -448,7 +452,9 @@ def arrange_by_kind(kinds: Kinds, chosen: Sequence[Line]) -> tuple[Part, ...]:
 
 
 def collect_topic_summaries(
-    view: View, places: Collection[str] = (), own: Collection[str] = ()
+    view: View,
+    places: Collection[str] = (),
+    own: Collection[str] = (),
 ) -> list[Line]:
     """Return the top summaries of each topic that a model wrote, the largest topics first.
 
@@ -528,7 +534,9 @@ def _find_topics_of(view: View, places: Collection[str]) -> set[str]:
 
 
 def collect_session_lines(
-    view: View, places: Collection[str] = (), own: Collection[str] = ()
+    view: View,
+    places: Collection[str] = (),
+    own: Collection[str] = (),
 ) -> tuple[list[Line], list[Line]]:
     """Return a line for each of the last sessions, and what is open at their end; the latest first."""
     sessions = list[Line]()
@@ -580,7 +588,9 @@ def _cite_sessions(view: View, rows: Sequence[SummaryRow]) -> dict[str, LineSour
 
 
 def _collect_said(
-    view: View, places: Collection[str], sessions: Sequence[str]
+    view: View,
+    places: Collection[str],
+    sessions: Sequence[str],
 ) -> dict[str, list[StandingClaim]]:
     """Return the standing claims of some sessions, however sure, by the session's id in its transcript."""
     of_sessions = pc.field("session_id").isin(pa.array(sessions, pa.string()))
@@ -616,7 +626,11 @@ def _name_topics(
     }
 
 
-def _tell_session(row: SummaryRow, told: str, said: Sequence[StandingClaim]) -> str:
+def _tell_session(
+    row: SummaryRow,
+    told: str,
+    said: Sequence[StandingClaim],
+) -> str:
     """Return what is told of a session: a model's summary, or what was asked, settled and reported.
 
     What a person settled or stated are the claims that likelier hold beyond their session than not. What may be
@@ -659,7 +673,9 @@ def _list_sentences(text: str) -> list[str]:
 
 
 def _read_last_sessions(
-    view: View, places: Collection[str], own: Collection[str]
+    view: View,
+    places: Collection[str],
+    own: Collection[str],
 ) -> list[SummaryRow]:
     """Return the master summaries of sessions that are not among the running ones `own`, the latest first.
 

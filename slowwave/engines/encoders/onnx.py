@@ -215,7 +215,11 @@ def open_onnx_encoder(folder: Path, name: str) -> OnnxEncoder:
         return OnnxEncoder(folder, name, find_graph(folder, check, bits))
 
 
-def check_graph(folder: Path, name: str, graph: bytes) -> None:
+def check_graph(
+    folder: Path,
+    name: str,
+    graph: bytes,
+) -> None:
     """Compare a new graph's vectors with those of sentence-transformers. Do nothing if that is not installed.
 
     Raises:
@@ -350,7 +354,11 @@ def _make_cache_dir() -> Path | None:
     return cache_dir
 
 
-def _cache_graph(made: bytes, graph: Path, note: Path) -> None:
+def _cache_graph(
+    made: bytes,
+    graph: Path,
+    note: Path,
+) -> None:
     """Write a new graph to its file, if there is one, and its name into the note; each file is complete at once.
 
     Raises:

@@ -73,7 +73,9 @@ def read_decisions(store: "Store") -> dict[str, str]:
 
 
 def compare_releases(
-    old: Snapshot, new: Snapshot, decided: Mapping[str, str] | None = None
+    old: Snapshot,
+    new: Snapshot,
+    decided: Mapping[str, str] | None = None,
 ) -> list[Difference]:
     """Return the claims that hold in one of two releases and not in the other, or not in the same words.
 
@@ -88,7 +90,9 @@ def compare_releases(
 
 
 def compare_claims(
-    old: pa.Table, new: pa.Table, decided: Mapping[str, str]
+    old: pa.Table,
+    new: pa.Table,
+    decided: Mapping[str, str],
 ) -> list[Difference]:
     """Compare claims, with `COLUMNS`, of two releases; by kind, then by id. What holds in neither is left out."""
     # Most claims are those of the release before: leave out rows that both tables have alike.

@@ -201,7 +201,11 @@ class NodeLineage:
         }
 
 
-def show(view: View, row_id: str, depth: int | None = None) -> NodeLineage:
+def show(
+    view: View,
+    row_id: str,
+    depth: int | None = None,
+) -> NodeLineage:
     """Return the row of this id.
 
     Args:
@@ -299,7 +303,11 @@ def _find_unreleased(view: View, row_id: str) -> NodeLineage | None:
     )
 
 
-def _read_rows(view: View, kind: str, ids: Sequence[str]) -> list[Row]:
+def _read_rows(
+    view: View,
+    kind: str,
+    ids: Sequence[str],
+) -> list[Row]:
     """Return rows by key, in the order of the ids."""
     rows = view.read_by_id(KINDS[kind], ids, COLUMNS[kind])
     return [rows[key] for key in dict.fromkeys(ids) if key in rows]
@@ -330,7 +338,11 @@ def _build_node(
     return Node(kind, str(row[KINDS[kind].key]), text, facts, tuple(below))
 
 
-def _complete_row(view: View, kind: str, row: Row) -> tuple[Row, str]:
+def _complete_row(
+    view: View,
+    kind: str,
+    row: Row,
+) -> tuple[Row, str]:
     """Return a row with what other tables say of it, and its text."""
     text = str(row[TEXTS[kind]] or "")
     if kind == "message":  # gists are not always made
@@ -394,7 +406,11 @@ def _list_lost(
     return list(dict.fromkeys(notes))
 
 
-def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
+def _find_children(
+    view: View,
+    kind: str,
+    row: Row,
+) -> list[tuple[str, Row]]:
     """Return the rows below a row; of a topic or session the summaries that no other one holds, and of a topic the
     claims that none holds yet.
     """
@@ -418,7 +434,11 @@ def _find_children(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
     return _find_roots(view, kind, row)
 
 
-def _find_roots(view: View, kind: str, row: Row) -> list[tuple[str, Row]]:
+def _find_roots(
+    view: View,
+    kind: str,
+    row: Row,
+) -> list[tuple[str, Row]]:
     """Return what no summary of a topic or session stands above: summaries, and a topic's claims by time."""
     scope_id = str(row[KINDS[kind].key])
     summaries = _read_summaries(view, scope_id)
@@ -448,7 +468,11 @@ def _read_summaries(view: View, scope_id: str) -> list[Row]:
     )
 
 
-def _find_ancestors(view: View, kind: str, row: Row) -> Iterator[Node]:
+def _find_ancestors(
+    view: View,
+    kind: str,
+    row: Row,
+) -> Iterator[Node]:
     """Yield what holds the row, nearest first: claims that cite it, summaries up to the top, its topic or session."""
     # claims that cite a message
     key = str(row[KINDS[kind].key])
