@@ -116,7 +116,7 @@ def test_a_roll_back_says_until_when_it_holds_and_what_makes_it_last(
         "Live now: r3, with the tables of r1.\nIt holds until a run finds something new: "
     )
     (words,) = [
-        line.partition(": slowwave ")[2]
+        line.partition("slowwave ")[2].rstrip("`")
         for line in told.splitlines()
         if "make it last" in line
     ]
