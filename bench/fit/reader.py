@@ -34,7 +34,7 @@ from slowwave.tasks.observe.reader import (
     list_runs,
     weigh_runs,
 )
-from slowwave.tasks.observe.units import SpokenSentence, list_sentences
+from slowwave.tasks.observe.units import ASKING, SpokenSentence, list_sentences
 from slowwave.tasks.observe.worth import list_grams
 
 STRENGTH = 0.3
@@ -43,6 +43,10 @@ FEWEST_WORDS, FEWEST_RUNS = 2, 3
 """Sentences that have a word, or a run of letters, for it to be learnt."""
 OVERLAP = 0.5
 """Share of the statement or of the sentence that both have in common, for the sentence to have the statement's kind."""
+ACCEPTED = LABELLED / "statements_assents.jsonl"
+"""Proposals that a person accepts in a word or two: some are settled by it, others end with the session."""
+ACCEPTED = LABELLED / "statements_assents.jsonl"
+"""Proposals that a person accepts in a word or two: some settle something, others are of the moment."""
 PAIRED = LABELLED / "standing_pairs.tsv"
 """The later statements of labelled pairs: those that change something, and those that only sound like it."""
 SEALED = "sealed"
@@ -91,21 +95,34 @@ def read_labelled(paths: Sequence[Path]) -> list[LabelledSentence]:
 
 
 def read_invented() -> list[LabelledSentence]:
-    """Return the persons' sentences of INVENTED and PAIRED: only whether each may be told unasked is known."""
-    return [
-        LabelledSentence(
-            path.stem, "", one, (*(None for _ in KINDS), row["label"] == "keep")
-        )
+    """Return sentences of which only that is known whether each may be told unasked: those of persons in INVENTED and
+    PAIRED, and the proposals of ACCEPTED as a night reads them, as if the person had said them.
+    """
+    said = [
+        (path.stem, row["text"], row["label"] == "keep")
         for path in (INVENTED, PAIRED)
         for row in _read_rows(path)
         if row["speaker"] == "person"
-        for one in islice(list_sentences(as_spoken([("user", row["text"])])), 1)
+    ]
+    return [
+        LabelledSentence(writer, "", one, (*(None for _ in KINDS), holds))
+        for writer, text, holds in [*said, *_read_accepted()]
+        for one in islice(list_sentences(as_spoken([("user", text)])), 1)
     ]
 
 
 def _read_rows(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as stream:
         return list(csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def _read_accepted() -> Iterator[tuple[str, str, bool]]:
+    """Yield the writer of each accepted proposal, the proposal without its question mark, and whether it holds."""
+    for line in ACCEPTED.read_text(encoding="utf-8").splitlines():
+        session = json.loads(line)
+        proposal, answer = session["turns"]
+        holds = all(one["standing"] for one in answer["statements"])
+        yield session["writer"], proposal["text"].rstrip(ASKING), holds
 
 
 def as_spoken(turns: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
