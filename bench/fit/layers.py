@@ -9,7 +9,7 @@ of CPU.
 
 With `--further` the layers that ship learn on, in FURTHER rounds, from these writers and from SHARE of the others'
 turns, in a quarter of the time. So the shipped ones were learnt: from all, then further from `changed`, `adela`,
-`jonas`, `lucie`, `pri` and `standing_pairs`.
+`jonas`, `lucie`, `pri` and `standing_pairs`, then further from `later`, `plain` and `assents`.
 """
 
 import random
