@@ -241,14 +241,14 @@ def _format_changes_of(
 ) -> dict[str, ChangeNote]:
     """Return for each message with claims that a later one changed, or perhaps did, a note of the later claim.
 
-    Of several such claims the one counts that shares most words with the query, one that surely changed before others.
+    Of several such claims the one counts that shares most words with the query, of equals one that surely changed.
     """
-    best = dict[str, tuple[tuple[bool, int], ClaimRow]]()
+    best = dict[str, tuple[tuple[int, bool], ClaimRow]]()
     for row in view.chains.claims.values():
         if not is_changed(row, query.as_of, PERHAPS_CHANGED):
             continue
         shared = len(query.stems & singular_words(row["summary"]))
-        rank = (is_superseded(row, query.as_of), shared)
+        rank = (shared, is_superseded(row, query.as_of))
         for message in ids & set(row["message_ids"][:1]):
             if message not in best or rank > best[message][0]:
                 best[message] = (rank, row)

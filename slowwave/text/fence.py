@@ -11,9 +11,9 @@ texts that are returned, everything that looks like a tag outside of code loses 
 
 import json
 import re
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from html import unescape
+from itertools import zip_longest
 from typing import Any
 from unicodedata import category
 
@@ -215,29 +215,50 @@ def fence_block(text: str) -> str:
 
 
 _FENCE_START = re.compile(
-    rf"(?:{re.escape(HOOK_OPENING)}\n\n(?:[^\n<]+\n)?)?"
-    rf"(?:<|&lt;){{3}}([\da-f]{{16}}) {re.escape(FENCED)}$",
+    rf"(?:{re.escape(HOOK_OPENING)}\s*?\n\s*?\n(?:[^\n<]+\n)?)?"
+    rf"(?:<|&lt;){{3}}([\da-f]{{16}}) {re.escape(FENCED)}[^\S\n]*\n",
     re.MULTILINE,
 )
 """The first line of a block, with the hook's introduction if it stands above it. A client may write it as HTML."""
-_FENCE_END = re.compile(r"^([\da-f]{16})(?:>|&gt;){3}", re.MULTILINE)
+_FENCE_END = re.compile(r"\n([\da-f]{16})(?:>|&gt;){3}")
 
 
 def cut_fenced_blocks(text: str) -> str:
-    """Return a text without the blocks of `fence_block`. A block whose last line is missing stays."""
-    ends = defaultdict[str, list[int]](list)
-    for closing in _FENCE_END.finditer(text):
-        ends[closing[1]].append(closing.end())
+    """Return a text without the blocks of `fence_block`.
+
+    What somebody wrote between the two lines of a block stays, and so does a block of which a part is missing: the mark
+    is a hash of all that stands between.
+    """
+    openings = list(_FENCE_START.finditer(text))
     pieces = list[str]()
     at = 0
-    for opening in _FENCE_START.finditer(text):
-        closings = ends[opening[1]]
-        closing_at = bisect_left(closings, opening.end())
-        if opening.start() >= at and closing_at < len(closings):
+    for opening, following in zip_longest(openings, openings[1:]):
+        # No block holds the first line of another one, so no text is read twice.
+        bound = following.start() if following else len(text)
+        closing = _find_closing(text, opening, bound)
+        if closing is not None:
             pieces.append(text[at : opening.start()])
-            at = closings[closing_at]
+            at = closing
     pieces.append(text[at:])
     return "".join(pieces)
+
+
+def _find_closing(
+    text: str,
+    opening: re.Match[str],
+    bound: int,
+) -> int | None:
+    """Return where a block ends, before a bound; None if what stands between its lines is not what its mark is of."""
+    start = opening.end() - 1  # a block without text has one line break
+    for closing in _FENCE_END.finditer(text, start, bound):
+        if closing[1] != opening[1]:
+            continue
+        body = text[start + 1 : closing.start()].replace("\r\n", "\n").rstrip("\r")
+        marks = {
+            compute_content_id("block", one)[:16] for one in (body, unescape(body))
+        }
+        return closing.end() if opening[1] in marks else None
+    return None
 
 
 def format_entry(label: str, text: str) -> str:

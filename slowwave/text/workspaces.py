@@ -20,7 +20,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 from unicodedata import normalize
 
@@ -141,10 +141,18 @@ def _locate(name: str) -> tuple[str, str]:
     if root is None:
         return drive or plain, ""
     common = _find_common_git_folder(root)
-    key = _read_remote(common) or str(common)
-    if not is_there or folder == root:
-        return key, ""
-    return key, folder.relative_to(root).as_posix()
+    below = folder.relative_to(root)
+    if not is_there:  # what is gone is no other folder that is gone
+        below /= PurePosixPath(plain).name
+    return _find_origin(common), "" if below == Path() else below.as_posix()
+
+
+def _find_origin(common: Path) -> str:
+    """Return the address that a repository's clones have in common: of a clone of a folder here that folder's own."""
+    remote = _read_remote(common)
+    if remote is None:
+        return str(common).removesuffix("/.git")
+    return _read_remote(Path(remote) / ".git") or remote
 
 
 def find_by_last_parts(

@@ -87,7 +87,7 @@ def test_it_says_what_waits_and_the_briefing_opens_with_it_after_a_day(
     add_transcript(home, hours=50)
     told = typed("status", "--json")
     assert (told.exit_code, json.loads(told.output)["memory"]["waiting"]) == (3, 1)
-    opened = typed("briefing", "--budget", "300").output
+    opened = typed("briefing", "--budget", "300").stdout
     assert opened.startswith(WAITING)
     assert opened.splitlines()[0] in typed("status").output
     assert WAITING in Tools(Settings()).briefing()

@@ -305,16 +305,32 @@ def _print_line_count(file: Path, count: int, changed: bool) -> None:
 
 
 def _find_unread(file: Path) -> list[str]:
-    """Return a warning if Codex stops reading the file above the end of the block."""
+    """Return a warning if Codex, which reads the files of the folders above first, stops above the block's end."""
+    if file.name != FILES[Target.CODEX]:
+        return []
     text = read_as_it_is(file)
     _, end = find_marked(text) or (0, 0)
-    needed = len(text[:end].encode("utf-8", "surrogateescape"))
-    if file.name != FILES[Target.CODEX] or needed <= CODEX_READS:
+    needed = len(text[:end].encode("utf-8", "surrogateescape")) + _count_above(file)
+    if needed <= CODEX_READS:
         return []
     return [
         f"{file}: Codex reads {CODEX_READS:,} bytes of a project's {file.name} files, and slowwave's lines end at "
-        f"{needed:,}: shorten the file, or raise project_doc_max_bytes in ~/.codex/config.toml"
+        f"{needed:,}: shorten the files, or raise project_doc_max_bytes in ~/.codex/config.toml"
     ]
+
+
+def _count_above(file: Path) -> int:
+    """Return the bytes of the files of this name in the folders above, up to the top of the repository."""
+    from slowwave.text.workspaces import find_project_root
+
+    folder = file.absolute().parent
+    root = find_project_root(folder)
+    above = [
+        path / file.name
+        for path in folder.parents
+        if root is not None and path.is_relative_to(root)
+    ]
+    return sum(path.stat().st_size for path in above if path.is_file())
 
 
 def _keep_block(
