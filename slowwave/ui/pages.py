@@ -336,7 +336,7 @@ def _find_evidence(
     affirming = at.view.get_affirming(key)
     return {
         "confidence": at.view.look_up_confidences([key]).get(key),
-        "evidence_sessions": affirming.union(claim["evidence_sessions"]),
+        "evidence_sessions": sorted(affirming.union(claim["evidence_sessions"])),
     }
 
 
