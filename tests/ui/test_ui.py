@@ -486,6 +486,13 @@ def test_a_merge_or_a_change_is_undone_and_made_again(
     assert tab.said == []
 
 
+def test_a_claim_as_json_lists_the_sessions_that_state_it(site: Served) -> None:
+    hit = site.get("/search.json").json()["hits"][0]
+    claim = site.get(f"/claim/{hit['id']}.json").json()["claim"]
+    assert claim["session_id"] in claim["evidence_sessions"]
+    assert isinstance(claim["evidence_sessions"], list)
+
+
 def test_a_session_is_left_out_and_taken_in_again(
     changed: Served, browser: Any
 ) -> None:
