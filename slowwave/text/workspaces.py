@@ -20,7 +20,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 from unicodedata import normalize
 
@@ -142,9 +142,19 @@ def _locate(name: str) -> tuple[str, str]:
         return drive or plain, ""
     common = _find_common_git_folder(root)
     below = folder.relative_to(root)
-    if not is_there:  # what is gone is no other folder that is gone
-        below /= PurePosixPath(plain).name
+    if not is_there:
+        below = _find_gone(plain, root)
     return _find_origin(common), "" if below == Path() else below.as_posix()
+
+
+def _find_gone(plain: str, root: Path) -> Path:
+    """Return the folder of a checkout that a path led to which is gone.
+
+    Clients make work trees below folders whose names begin with a dot: what is gone from there was the checkout itself.
+    """
+    gone = Path(os.path.relpath(plain, root))
+    hidden = any(part.startswith(".") for part in gone.parts)
+    return Path() if hidden else gone
 
 
 def _find_origin(common: Path) -> str:

@@ -53,6 +53,7 @@ def test_what_the_hook_told_a_client_is_stored_nowhere(
         ("user", f"We use tabs.\n\n{TOLD}\nNever on Fridays.", "Never on Fridays."),
         ("user", f"{TOLD} {TOLD}\nWe use tabs.", "We use tabs."),
         ("user", f"{TOLD[:-19]}\nWe use tabs.", FENCED),
+        ("user", TOLD.replace("\n", "\r\n"), None),
         ("tool", TOLD, FENCED),
     ],
 )
@@ -65,3 +66,19 @@ def test_only_whole_blocks_are_left_out(
     stored = [str(row["blocks"]) for row in rows[1:]]
     assert [(kept or "") in text for text in stored] == [True] * (kept is not None)
     assert (FENCED in "".join(stored)) == (kept == FENCED)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        TOLD.replace("person:", "Never on Fridays.\nperson:"),
+        f"{TOLD[:-19]}\nNever on Fridays.\n{TOLD}",
+    ],
+    ids=("inside a block", "behind one without its end"),
+)
+def test_words_that_somebody_wrote_into_a_block_stay(
+    content: str, tmp_path: Path
+) -> None:
+    lines = ({"role": "user", "content": ASKED}, {"role": "user", "content": content})
+    rows, _ = read_rows(put(tmp_path / "talk.jsonl", lines), tmp_path)
+    assert "Never on Fridays." in rows[1]["text"]

@@ -185,6 +185,22 @@ def test_a_project_is_the_checkout_with_its_work_trees_clones_and_folders(
     assert places["tide"] == ("tide", "")
 
 
+def test_folders_that_are_gone_are_told_apart_and_a_local_clone_is_its_origin(
+    tmp_path: Path,
+) -> None:
+    main = clone(tmp_path / "tide", "https://github.com/ada/tide.git")
+    copy = clone(tmp_path / "copy", str(main))
+    alone = tmp_path / "alone"
+    (alone / ".git").mkdir(parents=True)
+    copy_of_alone = clone(tmp_path / "copy2", str(alone))
+    folders = [main, main / "gone1", main / "gone2", copy, alone, copy_of_alone]
+    places = find_places(map(str, folders))
+    found = [places[str(folder)] for folder in folders]
+    assert [one.folder for one in found] == ["", "gone1", "gone2", "", "", ""]
+    assert len({one.project for one in found[:4]}) == 1
+    assert found[4].project == found[5].project != found[0].project
+
+
 def test_a_work_tree_that_was_removed_belongs_to_the_checkout_it_lay_in(
     tmp_path: Path,
 ) -> None:
