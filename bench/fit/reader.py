@@ -6,7 +6,8 @@ Every file `statements_*.jsonl` of the folder holds the sessions of one writer. 
 others' sessions. Columns, a row a kind and writer: *labelled* sentences of that kind, *AP* the average precision,
 *precision* and *recall* of what reaches .5. The last rows, *told*, are of what holds beyond its session; *cues* are the
 precision and recall of the cue phrases on the same sentences, where they name the kind. `--write` fits all writers and
-writes the reader that ships.
+writes the reader that ships; the present one did not learn from `later`, `plain_languages` and the later half of
+`assents` (docs/decisions/049-plain-changes.md).
 """
 
 import csv
@@ -43,8 +44,6 @@ FEWEST_WORDS, FEWEST_RUNS = 2, 3
 """Sentences that have a word, or a run of letters, for it to be learnt."""
 OVERLAP = 0.5
 """Share of the statement or of the sentence that both have in common, for the sentence to have the statement's kind."""
-ACCEPTED = LABELLED / "statements_assents.jsonl"
-"""Proposals that a person accepts in a word or two: some are settled by it, others end with the session."""
 ACCEPTED = LABELLED / "statements_assents.jsonl"
 """Proposals that a person accepts in a word or two: some settle something, others are of the moment."""
 PAIRED = LABELLED / "standing_pairs.tsv"

@@ -180,10 +180,10 @@ def format_hit(
 
 def _word_claim(hit: "Hit", turn: list[str]) -> list[str]:
     """Return the line of the claim that was made of a hit, if the lines of its turn do not have it."""
-    from slowwave.recall.hits import fold_text
+    from slowwave.recall.hits import has_words
 
     claim = add_days(hit.get_claim_in_other_words() or "", hit.said_at)
-    if fold_text(claim) in fold_text(" ".join(turn)):
+    if has_words(" ".join(turn), claim):
         return []
     return [truncate_line(claim, SHOWN_CHARS)]
 

@@ -40,6 +40,7 @@ from slowwave.recall.query import Query, Vector, is_question, says_little
 from slowwave.recall.release.view import (
     THEN,
     View,
+    format_change,
     format_later,
     is_changed,
     is_superseded,
@@ -254,31 +255,10 @@ def _format_changes_of(
                 best[message] = (rank, row)
     notes = dict[str, ChangeNote]()
     for message, (_, row) in best.items():
-        text = _format_chain(
-            view,
-            row,
-            query.as_of,
-            "",
-        )
+        text = format_change(view.chains, row, "", query.as_of)
         if text:
             notes[message] = ChangeNote(text, row["quote"])
     return notes
-
-
-def _format_chain(
-    view: View,
-    row: ChainRow,
-    as_of: datetime | None,
-    beside: str,
-) -> str:
-    """Return a note of the claim that had by then changed a row, or perhaps did; nothing if none had."""
-    later = None
-    if is_changed(row, as_of, PERHAPS_CHANGED):
-        later = view.chains.find_successor(row, as_of)
-    if later is None:
-        return ""
-    successor = view.chains.make_successor(later)
-    return format_later(successor, is_superseded(row, as_of), beside)
 
 
 def read_others(view: View, ids: Sequence[str]) -> dict[str, MessageRow]:
@@ -406,7 +386,7 @@ def _make_reply_line(
 ) -> Line:
     """Return a reply as a line, with a note of what changed since or refused it."""
     text = str(row["text"])
-    note = _format_chain(view, row, as_of, text)
+    note = format_change(view.chains, row, text, as_of)
     return make_line(text, make_source(view, row), relevance, later=note)
 
 

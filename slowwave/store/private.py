@@ -24,13 +24,15 @@ class _Umask:
         self._blocks = 0
         self._before = 0
 
-    def close(self) -> None:
+    def begin_block(self) -> None:
+        """Close new files to others."""
         with self._lock:
             if self._blocks == 0:
                 self._before = os.umask(OTHERS)
             self._blocks += 1
 
-    def open(self) -> None:
+    def end_block(self) -> None:
+        """Put the umask back if no other block is open."""
         with self._lock:
             self._blocks -= 1
             if self._blocks == 0:
@@ -43,11 +45,11 @@ _umask = _Umask()
 @contextmanager
 def make_files_private() -> Iterator[None]:
     """Set the umask for the block: files that this process writes, also by Lance, are private to their owner."""
-    _umask.close()
+    _umask.begin_block()
     try:
         yield
     finally:
-        _umask.open()
+        _umask.end_block()
 
 
 def make_private_folder(folder: Path) -> None:

@@ -216,8 +216,7 @@ def fence_block(text: str) -> str:
 
 _FENCE_START = re.compile(
     rf"(?:{re.escape(HOOK_OPENING)}\s*?\n\s*?\n(?:[^\n<]+\n)?)?"
-    rf"(?:<|&lt;){{3}}([\da-f]{{16}}) {re.escape(FENCED)}[^\S\n]*\n",
-    re.MULTILINE,
+    rf"(?:<|&lt;){{3}}([\da-f]{{16}}) {re.escape(FENCED)}[^\S\n]*\n"
 )
 """The first line of a block, with the hook's introduction if it stands above it. A client may write it as HTML."""
 _FENCE_END = re.compile(r"\n([\da-f]{16})(?:>|&gt;){3}")
@@ -249,11 +248,11 @@ def _find_closing(
     bound: int,
 ) -> int | None:
     """Return where a block ends, before a bound; None if what stands between its lines is not what its mark is of."""
-    start = opening.end() - 1  # a block without text has one line break
+    start = opening.end()
     for closing in _FENCE_END.finditer(text, start, bound):
         if closing[1] != opening[1]:
             continue
-        body = text[start + 1 : closing.start()].replace("\r\n", "\n").rstrip("\r")
+        body = text[start : closing.start()].replace("\r\n", "\n").rstrip("\r")
         marks = {
             compute_content_id("block", one)[:16] for one in (body, unescape(body))
         }

@@ -58,7 +58,7 @@ class ProjectFolder(NamedTuple):
     project: str
     """The first name of its project: of its checkout, whose work trees, clones and folders are one."""
     folder: str
-    """Its folder below the top of the checkout; "" for the top, and for a folder that is gone."""
+    """Its folder below the top of the checkout; "" for the top, and for a work tree that is gone."""
 
 
 def find_workspaces(

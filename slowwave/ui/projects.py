@@ -1,6 +1,6 @@
 """The page of one project: what holds, what is open, its last sessions, topics, and what the last night did to it."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.context.rendering import Line, date_line
 from slowwave.flows.run_page import describe_run
-from slowwave.recall.hits import fold_text
+from slowwave.recall.hits import has_words
 from slowwave.recall.release.view import View
 from slowwave.recall.views.browse import name_sessions
 from slowwave.recall.views.dead_ends import list_dead_ends
@@ -52,9 +52,9 @@ def show_project(
     view = at.view
     places = require_workspaces(anchor_workspace(name), view.workspaces)
     intended = list_intentions(view, places)[:MOST]
-    meant = [fold_text(one.text) for one in intended]
+    meant = [one.text for one in intended]
     rules, holds = _choose_claims(view, places, meant)
-    shown = [*meant, *_fold_claims([*rules, *holds])]
+    shown = [*meant, *(claim.text for claim in (*rules, *holds))]
     _, open_ends = collect_session_lines(view, places)
     night = describe_run(at.settings, "", view)
     new = {row["id"] for row in night["learnt"]}
@@ -112,7 +112,7 @@ def _choose_claims(
     claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
     rules = [claim for claim in claims if claim.standing and not claim.code_note]
     rules = _drop_told(rules, ())[:MOST]
-    told = [*meant, *_fold_claims(rules)]
+    told = [*meant, *(claim.text for claim in rules)]
     return rules, _drop_told(_order_others(claims), told)[:MOST]
 
 
@@ -123,18 +123,12 @@ def _order_others(claims: list[StandingClaim]) -> list[StandingClaim]:
     return sorted(in_turn, key=lambda claim: bool(claim.code_note))
 
 
-def _fold_claims(claims: Iterable[StandingClaim]) -> list[str]:
-    """Return the texts of claims as they are compared."""
-    return [fold_text(claim.text) for claim in claims]
-
-
 def _is_told(
     text: str,
     told: Collection[str],
 ) -> bool:
-    """Return True if one of the texts in `told` has a text, whatever the mark at its end."""
-    words = fold_text(text).rstrip(".!?…")
-    return any(words in one for one in told)
+    """Return True if one of the texts in `told` has a text."""
+    return any(has_words(one, text) for one in told)
 
 
 def _drop_told(
@@ -149,7 +143,7 @@ def _drop_told(
         if _is_told(claim.text, texts):
             continue
         kept.append(claim)
-        texts.append(fold_text(claim.text))
+        texts.append(claim.text)
     return sorted(kept, key=claims.index)
 
 

@@ -170,6 +170,12 @@ def test_lines_that_codex_would_not_read_are_warned_of(
         done = typed("--out", file, *where)
         assert done.exit_code == 0, done.output
         assert ("Codex reads 32,768 bytes" in done.stderr) is warned, (name, above)
+    # Codex reads the file at the top of the repository first.
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "api").mkdir()
+    done = typed("--out", tmp_path / "api" / "AGENTS.md", *where)
+    assert done.exit_code == 0, done.output
+    assert "Codex reads 32,768 bytes" in done.stderr
 
 
 def test_a_briefing_has_what_a_person_told_a_model_of_the_project_after_what_stands(

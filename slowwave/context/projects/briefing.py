@@ -41,13 +41,12 @@ from slowwave.context.rendering import (
     Speaker,
 )
 from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
-from slowwave.recall.hits import QUOTE_CHARS, Hit, fold_text
+from slowwave.recall.hits import QUOTE_CHARS, Hit, fold_text, has_words
 from slowwave.recall.live import find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.view import (
     View,
-    format_later,
-    is_perhaps_changed,
+    format_change,
     is_superseded,
     mark_changes,
 )
@@ -243,16 +242,10 @@ def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
 
 
 def _format_later(view: View, one: Intention) -> str:
-    """Return in brackets what a later claim perhaps made of an intention; empty where none did."""
+    """Return behind a space what a later claim made of an intention, or perhaps did; "" if none did."""
     row = view.chains.claims.get(one.id)
-    if row is None or not is_perhaps_changed(row):
-        return ""
-    later = view.chains.find_successor(row)
-    if later is None:
-        return ""
-    successor = view.chains.make_successor(later)
-    note = format_later(successor, False, one.text)
-    return f" {note}"
+    note = format_change(view.chains, row, one.text) if row else ""
+    return f" {note}" if note else ""
 
 
 def join_due(
@@ -282,9 +275,8 @@ def _find_line(
     words: str,
 ) -> int | None:
     """Return the place of the first line that has some words; None if there is none."""
-    folded = fold_text(words)
     for at, line in enumerate(lines):
-        if folded in fold_text(line.text):
+        if has_words(line.text, words):
             return at
     return None
 
@@ -566,8 +558,7 @@ def _is_answered(
     said: Iterable[StandingClaim],
 ) -> bool:
     """Return True if a person's claim is the answer to a question, which it then has: "mail (PDF or mail?)"."""
-    words = fold_text(question).rstrip(".!?…")
-    return any(words in fold_text(claim.text) for claim in said)
+    return any(has_words(claim.text, question) for claim in said)
 
 
 def _cite_sessions(view: View, rows: Sequence[SummaryRow]) -> dict[str, LineSource]:

@@ -260,6 +260,21 @@ def format_later(successor: Successor, sure: bool, beside: str) -> str:
     return f"{note})" if later in beside else f"{note}{THEN}{add_days(later, at)})"
 
 
+def format_change(
+    chains: Chains,
+    row: ChainRow,
+    beside: str,
+    as_of: datetime | None = None,
+) -> str:
+    """Return a note of the claim that had by then changed a row, or perhaps did, as `format_later`; "" if none had."""
+    later = None
+    if is_changed(row, as_of, PERHAPS_CHANGED):
+        later = chains.find_successor(row, as_of)
+    if later is None:
+        return ""
+    return format_later(chains.make_successor(later), is_superseded(row, as_of), beside)
+
+
 def format_check(row: CheckRow, since: str) -> str:
     """Return what the code lost, or has otherwise, since which commit, and what stands in its place."""
     what = " ".join(dict.fromkeys(filter(None, (row["name"], row["value"]))))

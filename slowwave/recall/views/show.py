@@ -15,8 +15,7 @@ from slowwave.recall.hits import spell_time
 from slowwave.recall.live import read_unreleased
 from slowwave.recall.release.view import (
     View,
-    format_later,
-    is_perhaps_changed,
+    format_change,
     is_superseded,
     mark_changes,
 )
@@ -376,23 +375,13 @@ def _complete_row(
 def _find_later(view: View, claim: str) -> Row:
     """Return what changed a claim, or perhaps did, with a note that says when and what was said then."""
     chain = view.chains.claims.get(claim)
-    if chain is None or not (is_superseded(chain) or is_perhaps_changed(chain)):
+    note = format_change(view.chains, chain, "") if chain else ""
+    if chain is None or not note:
         return {}
     later = view.chains.find_successor(chain)
-    if later is None:
-        return {}
-    is_sure = is_superseded(chain)
-    successor = view.chains.make_successor(later)
-    found: Row = {
-        "later": format_later(
-            successor,
-            is_sure,
-            "",
-        )
-    }
-    if not is_sure:
-        found["perhaps_superseded_by"] = later["claim_id"]
-    return found
+    if later is None or is_superseded(chain):
+        return {"later": note}
+    return {"later": note, "perhaps_superseded_by": later["claim_id"]}
 
 
 def _list_lost(
