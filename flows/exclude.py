@@ -26,7 +26,6 @@ from slowwave.flows.nightly import run_steps_after_read
 from slowwave.flows.parts.finish import finish_forgettings
 from slowwave.flows.parts.quarantine_sessions import (
     MOST_NAMED,
-    Row,
     exclude_sessions,
     find_new_sessions,
     format_names,
@@ -37,6 +36,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, open_run, run_step, take_reason
 from slowwave.schemas.errors import NoRelease, UsageError
 from slowwave.schemas.ids import SHORT_ID, hash_words
+from slowwave.schemas.rows import ClaimRow, ExclusionRow, SessionRow
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     CLAIMS,
@@ -83,11 +83,11 @@ NO_SESSION = (
 class Named:
     """The rows that names mean, each once."""
 
-    sessions: dict[str, Row] = field(default_factory=dict)
+    sessions: dict[str, SessionRow] = field(default_factory=dict)
     """Rows of SESSIONS by id."""
     messages: dict[str, str] = field(default_factory=dict)
     """The session's id by that of a message."""
-    claims: dict[str, Row] = field(default_factory=dict)
+    claims: dict[str, ClaimRow] = field(default_factory=dict)
     """Rows of CLAIMS by id: a claim with all that repeats it."""
     merges: list[str] = field(default_factory=list)
     """Ids of MERGES."""
@@ -137,11 +137,11 @@ def _leave_out(store: Store, named: Named, why: str) -> list[str]:
     done = [exclude_sessions(store, [*named.sessions.values()], why)]
     done.append(_exclude_messages(store, named.messages, why))
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
-    new = [
-        row
-        | {
+    new: list[ExclusionRow] = [
+        {
             "row_id": key,
             "kind": CLAIM,
+            "session_id": row["session_id"],
             "inactive": [],
             "words": hash_words(row["workspace"], row["summary"]),
         }
@@ -226,7 +226,7 @@ def _forget_undoing(store: Store, merges: Sequence[str]) -> list[str]:
 def find_named(
     store: Store,
     names: Iterable[str],
-    excluded: Mapping[str, Row] = MappingProxyType({}),
+    excluded: Mapping[str, ExclusionRow] = MappingProxyType({}),
 ) -> Named:
     """Return the rows that the names mean. A claim brings the claims that repeat it.
 
@@ -289,7 +289,7 @@ def _list_snapshots(store: Store) -> Iterator[Snapshot]:
             yield Snapshot(store.root, store.space, release.release_id)
 
 
-def _find_excluded(excluded: Mapping[str, Row], name: str) -> str | None:
+def _find_excluded(excluded: Mapping[str, ExclusionRow], name: str) -> str | None:
     """Return the excluded claim whose id begins with a name, or None.
 
     Raises:
@@ -310,8 +310,8 @@ def _find_excluded(excluded: Mapping[str, Row], name: str) -> str | None:
 def _add_row(
     named: Named,
     store: Store,
-    sessions: Sequence[Row],
-    claims: Mapping[str, Row],
+    sessions: Sequence[SessionRow],
+    claims: Mapping[str, ClaimRow],
     found: NamedRow,
     tables: Store | Snapshot,
 ) -> None:
@@ -353,7 +353,9 @@ def _list_members(tables: Store | Snapshot, summary: str) -> list[str]:
     return [*leaves]
 
 
-def _add_claims(named: Named, claims: Mapping[str, Row], ids: Iterable[str]) -> None:
+def _add_claims(
+    named: Named, claims: Mapping[str, ClaimRow], ids: Iterable[str]
+) -> None:
     """Add the claims with these ids, and the claims that repeat them."""
     for claim in ids:
         if claim in claims:
@@ -383,7 +385,7 @@ def _exclude_messages(store: Store, messages: Mapping[str, str], why: str) -> st
         for key, sid in messages.items()
         if sid in rows and key not in rows[sid]["inactive"]
     }
-    reasons: list[Row] = [
+    reasons: list[ExclusionRow] = [
         {
             "row_id": key,
             "kind": MESSAGE,
@@ -409,7 +411,7 @@ def _exclude_messages(store: Store, messages: Mapping[str, str], why: str) -> st
 
 
 def _include_messages(
-    store: Store, messages: Mapping[str, str], excluded: Mapping[str, Row]
+    store: Store, messages: Mapping[str, str], excluded: Mapping[str, ExclusionRow]
 ) -> list[str]:
     """Include excluded messages again; return them.
 
@@ -504,7 +506,9 @@ def _find_note(notes: Mapping[str, Note], name: str) -> Note | None:
     return matches[0] if matches else None
 
 
-def _find_sessions(store: Store, sessions: Iterable[Row], name: str) -> list[Row]:
+def _find_sessions(
+    store: Store, sessions: Iterable[SessionRow], name: str
+) -> list[SessionRow]:
     """Return the sessions with this id or file; if there is none, the new sessions of the release with this name."""
     path = str(absolute := Path(name).expanduser().absolute())
     paths = (path, redact_path(absolute))  # as it is stored where a secret stands in it

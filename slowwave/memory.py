@@ -35,6 +35,7 @@ from slowwave.recall.live import (
     AnswerWarnings,
     LiveRelease,
     QueryVectors,
+    ReadSession,
     apply_corrections,
     find_unreleased,
 )
@@ -116,10 +117,16 @@ class Memory:
         self.settings = settings
         self.root = root
         self.space = settings.space
-        self._warnings = AnswerWarnings()
-        self._vectors = QueryVectors(settings.encoder, encoder, self._warnings.add)
+        warnings = AnswerWarnings()
+        self.reading = ReadSession(
+            settings,
+            root,
+            live=LiveRelease(root, settings.space, release, warnings.add),
+            vectors=QueryVectors(settings.encoder, encoder, warnings.add),
+            warnings=warnings,
+            answer=self._answer_query,
+        )
         self._reranker = reranker
-        self._live = LiveRelease(root, settings.space, release, self._warnings.add)
 
     @classmethod
     def open(
@@ -164,7 +171,7 @@ class Memory:
         )
         # its release, or else its notes and talks
         try:
-            memory._live.view = memory._live.open_view()
+            memory.reading.live.view = memory.reading.live.open_view()
         except (StoreMissing, NoRelease) as missing:
             if release is None:
                 if unreleased or find_talk_logs(memory.root / memory.space):
@@ -186,7 +193,7 @@ class Memory:
 
         If several threads ask, the last answer may be another thread's: read `Hits.warnings` or `Context.warnings`.
         """
-        return list(self._warnings.last)
+        return list(self.reading.warnings.last)
 
     @property
     def release(self) -> Release:
@@ -195,11 +202,11 @@ class Memory:
         Raises:
             StoreError: the store can't be reached, and could not when this was opened.
         """
-        return (self._live.view or self._live.open_view()).release
+        return (self.reading.live.view or self.reading.live.open_view()).release
 
     def get_view(self) -> View:
         """Return the view that answers now: the named release's, or else the view of the release that is live now."""
-        return self._live.get_current_view()
+        return self.reading.live.get_current_view()
 
     def read_release(
         self,
@@ -212,17 +219,17 @@ class Memory:
         Raises:
             StoreError: the store can't be read.
         """
-        return self._live.retry_superseded(lambda: read(self.get_view()))
+        return self.reading.live.retry_superseded(lambda: read(self.get_view()))
 
     @property
     def has_release(self) -> bool:
         """Return True if the space has a release."""
-        return self._live.view is not None
+        return self.reading.live.view is not None
 
     @property
     def named_release(self) -> str | None:
         """The release that was named when this was opened; None for the live one."""
-        return self._live.named
+        return self.reading.live.named
 
     @property
     def snapshot(self) -> "Snapshot":
@@ -412,7 +419,7 @@ class Memory:
         from slowwave.context.build import build_context
 
         return build_context(
-            self,
+            self.reading,
             query,
             budget,
             web=web,
@@ -451,7 +458,7 @@ class Memory:
         from slowwave.context.projects.briefing import build_briefing
 
         return build_briefing(
-            self,
+            self.reading,
             budget,
             tokenizer=tokenizer,
             format=format,
@@ -484,7 +491,7 @@ class Memory:
         encoder = view.release.encoder if view else None
         model = load_prompt_model(encoder=encoder)
         vector = (
-            self._vectors.encode_texts(encoder, [prompt]).get(prompt)
+            self.reading.vectors.encode_texts(encoder, [prompt]).get(prompt)
             if model.reads_vectors_of(encoder)
             else None
         )
@@ -629,7 +636,7 @@ class Memory:
 
         check_encrypted(self.settings, self.root)
         project = self.settle_workspace(workspace) if workspace else None
-        folder = self.root / self.space
+        folder = self.reading.folder
         redact = self.settings.redact
         return write_note(
             folder,
@@ -675,7 +682,7 @@ class Memory:
         check_encrypted(self.settings, self.root)
         row, corrected = find_claim_to_correct(self.get_view(), claim, text)
         return write_note(
-            self.root / self.space,
+            self.reading.folder,
             text,
             workspace=row["workspace"],
             of_person=of_person,
@@ -705,7 +712,7 @@ class Memory:
         check_encrypted(self.settings, self.root)
         project = self.settle_workspace(workspace) if workspace else None
         return TalkLog(
-            self.root / self.space,
+            self.reading.folder,
             project,
             at,
             redact=self.settings.redact,
@@ -766,12 +773,21 @@ class Memory:
     def _list_workspaces(self, view: View | None) -> set[str | None]:
         """Return the workspaces of a release, and of the notes and talks written since."""
         lines = read_written(
-            self.root / self.space, view.files_read if view else frozenset()
+            self.reading.folder, view.files_read if view else frozenset()
         )
         return {
             *(view.workspaces if view else ()),
             *(line.get("workspace") for line in lines),
         }
+
+    def _answer_query(
+        self,
+        query: Query,
+        automatic: bool,
+    ) -> Hits:
+        """Return the hits of a query."""
+        hits: Hits = self._answer("recall", [query], automatic)[0]
+        return hits
 
     def _answer(
         self,
@@ -784,7 +800,7 @@ class Memory:
         Raises:
             StoreError: the store can't be read.
         """
-        return self._live.retry_superseded(
+        return self.reading.live.retry_superseded(
             partial(self._answer_once, kind, queries, automatic)
         )
 
@@ -795,21 +811,21 @@ class Memory:
         automatic: bool,
     ) -> list[Any]:
         """Return what `_answer` does, of the release that is in force now."""
-        read_cost = self._vectors.start_clock(kind)
-        folder = self.root / self.space
+        read_cost = self.reading.vectors.start_clock(kind)
+        folder = self.reading.folder
         with (
-            self._warnings.collect_answer_warnings(),
+            self.reading.warnings.collect_answer_warnings(),
             open_memory_span("search_memory", folder) as count,
         ):
             answers = self._search_release(kind, queries, automatic)
-            if kind == "recall" and self._live.named is None:
+            if kind == "recall" and self.reading.live.named is None:
                 answers = [
                     self._add_pending(*pair, automatic)
                     for pair in zip(queries, answers, strict=True)
                 ]
             for answer in answers:
                 answer.warnings, answer.cost = (
-                    self._warnings.answer_warnings,
+                    self.reading.warnings.answer_warnings,
                     read_cost(),
                 )
             count(sum(map(len, answers)))
@@ -823,13 +839,17 @@ class Memory:
     ) -> list[Any]:
         """Return an answer to each query from the release; before the first release empty ones, with the reason."""
         try:
-            view = self._live.get_current_view()
+            view = self.reading.live.get_current_view()
         except (StoreMissing, NoRelease) as missing:
             empty = Hits if kind == "recall" else SessionHits
             return [empty(reason=str(missing)) for _ in queries]
-        encode = partial(self._vectors.encode_texts, view.release.encoder)
+        encode = partial(self.reading.vectors.encode_texts, view.release.encoder)
         search = Search(
-            view, self.settings.recall, encode, self._warnings.add, self._reranker
+            view,
+            self.settings.recall,
+            encode,
+            self.reading.warnings.add,
+            self._reranker,
         )
         if kind == "recall":
             return list(search.answer_queries(queries, automatic=automatic))
@@ -843,10 +863,10 @@ class Memory:
     ) -> Hits:
         """Add hits in notes and talks written since the release, each before the hits that are not more relevant."""
         floor = self.settings.recall.automatic_floor if automatic else 0.0
-        if (view := self._live.view) is not None:
-            hits = apply_corrections(view, query, hits, self.root / self.space)
+        if (view := self.reading.live.view) is not None:
+            hits = apply_corrections(view, query, hits, self.reading.folder)
         pending = find_unreleased(
-            self._live.view, self.root / self.space, query, self._vectors
+            self.reading.live.view, self.reading.folder, query, self.reading.vectors
         )
         if not automatic and not query.everything:
             floor = find_floor([*pending, *hits], self.settings.recall.automatic_floor)

@@ -5,12 +5,12 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, list_made
+from slowwave.schemas.rows import ExclusionRow, SessionRow
 from slowwave.schemas.tables import EXCLUSIONS, MESSAGES, SESSIONS
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import CANDIDATE, Snapshot, is_dropped
@@ -24,7 +24,6 @@ MOST_NAMED = 10
 FEW = 1_000
 MOST_TIMES = 4
 """Floods are looked for once a release has FEW messages. One file may bring MOST_TIMES as many messages as it."""
-Row = dict[str, Any]
 
 
 def quarantine_candidate(job: Job, report: RunReport) -> None:
@@ -74,7 +73,7 @@ def quarantine_floods(job: Job, report: RunReport, named: Collection[Path]) -> N
     made = list_made(job.store)
     if not made or (messages := made[-1].counts[MESSAGES.name]) < FEW:
         return
-    brought = defaultdict[str, list[Row]](list)
+    brought = defaultdict[str, list[SessionRow]](list)
     for row in job.store.read_ids(
         SESSIONS, sorted(find_new_sessions(job.store, CANDIDATE))
     ).to_pylist():
@@ -142,7 +141,7 @@ def list_bringing(store: Store, since: str) -> list[str]:
 
 def exclude_sessions(
     store: Store,
-    sessions: Sequence[Row],
+    sessions: Sequence[SessionRow],
     why: str,
     messages: Mapping[str, list[str]] = MappingProxyType({}),
 ) -> str:
@@ -154,8 +153,14 @@ def exclude_sessions(
         for row in sessions
         if row["session_id"] not in excluded or len(row["inactive"]) < row["messages"]
     }
-    new = [
-        {**row, "row_id": sid, "kind": SESSION}
+    new: list[ExclusionRow] = [
+        {
+            "row_id": sid,
+            "kind": SESSION,
+            "session_id": sid,
+            "inactive": row["inactive"],
+            "words": None,
+        }
         for sid, row in left.items()
         if sid not in excluded
     ]
@@ -173,7 +178,7 @@ def exclude_sessions(
     return format_names([*left.values()])
 
 
-def keep_reasons(store: Store, rows: Sequence[Row], why: str) -> None:
+def keep_reasons(store: Store, rows: Sequence[ExclusionRow], why: str) -> None:
     """Write the exclusions (rows of EXCLUSIONS without reason and time) with the reason and the time."""
     dated = [{**row, "why": why, "at": datetime.now(UTC)} for row in rows]
     store.merge(EXCLUSIONS, pa.Table.from_pylist(dated, schema=EXCLUSIONS.schema))
@@ -188,7 +193,7 @@ def set_inactive(store: Store, inactive: Mapping[str, list[str]]) -> None:
     store.merge(SESSIONS, pa.Table.from_pylist(rows, schema=SESSIONS.schema))
 
 
-def format_names(sessions: Sequence[Row]) -> str:
+def format_names(sessions: Sequence[SessionRow]) -> str:
     """Return the first ten of the sessions' own ids in a line, and how many more there are."""
     names = sorted(row["native_id"] for row in sessions)
     return ", ".join(names[:MOST_NAMED]) + (

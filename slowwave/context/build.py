@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Integral
-from pathlib import Path
-from typing import Protocol, Unpack
+from typing import Unpack
 
 from slowwave.context.active import format_turn
 from slowwave.context.conversation import TITLE, Turns
@@ -63,7 +62,7 @@ from slowwave.context.tokens import (
 )
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.recall.hits import Cost, Hit, Hits
-from slowwave.recall.live import AnswerWarnings, LiveRelease, QueryVectors
+from slowwave.recall.live import ReadSession
 from slowwave.recall.query import (
     MAX_CHARS,
     Query,
@@ -76,7 +75,7 @@ from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import resolve_workspace
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ContextOptions
-from slowwave.schemas.settings import ContextSettings, PyramidSettings, Settings
+from slowwave.schemas.settings import ContextSettings, PyramidSettings
 from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.words import is_follow_up
 
@@ -119,34 +118,6 @@ FAINT = 0.15
 turns."""
 
 
-class OpenMemory(Protocol):
-    """The parts of a `Memory` that blocks and briefings use."""
-
-    settings: Settings
-    root: Path
-    space: str
-    _vectors: QueryVectors
-    _warnings: AnswerWarnings
-    _live: LiveRelease
-
-    def get_view(self) -> View:
-        """Return the release that answers queries now."""
-        ...
-
-    def recall(
-        self,
-        query: str,
-        k: int,
-        kinds: tuple[str, ...],
-        *,
-        automatic: bool,
-        own_sessions: Iterable[str] | str,
-        **options: Unpack[ContextOptions],
-    ) -> Hits:
-        """Return the hits of a query."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class _SearchOptions:
     """The options of every search for one block."""
@@ -161,7 +132,7 @@ class _SearchOptions:
 
 
 def build_context(
-    memory: OpenMemory,
+    reading: ReadSession,
     query: str,
     budget: int | None = None,
     *,
@@ -175,26 +146,26 @@ def build_context(
 ) -> Context:
     """Return the block for a query; see `Memory.context`."""
     refuse_unknown_filters(asked, ContextOptions)
-    settings = memory.settings.context
+    settings = reading.settings.context
     room = settings.budget if budget is None else budget
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
     turns = [parse_turn(turn) for turn in conversation]
-    read_cost = memory._vectors.start_clock(
+    read_cost = reading.vectors.start_clock(
         "automatic" if automatic else "context", room
     )
-    with memory._warnings.collect_answer_warnings():
+    with reading.warnings.collect_answer_warnings():
         options = _SearchOptions(
             turns,
             automatic,
             own_sessions=read_once(own_sessions),
             asked=asked,
         )
-        memories, hits = _search_memories(memory, query, options)
+        memories, hits = _search_memories(reading, query, options)
         if automatic:
             memories = _leave_out_faint(memories, hits, room)
         query = replace_surrogates(query)
-        encoder = _load_turn_encoder(memory, query, turns)
-        warnings = memory._warnings.answer_warnings
+        encoder = _load_turn_encoder(reading, query, turns)
+        warnings = reading.warnings.answer_warnings
     unsure = hits.caveat is not None
     block = assemble_context(
         query,
@@ -208,7 +179,7 @@ def build_context(
         encoder=encoder,
         unsure=unsure,
         overview=hits.overview,
-        pyramid=memory.settings.pyramid,
+        pyramid=reading.settings.pyramid,
     )
     has_memories = any(part.name == "memories" for part in block.parts)
     return replace(
@@ -243,7 +214,7 @@ def _explain_no_memories(memories: Sequence[Line], hits: Hits) -> str:
 
 
 def _search_memories(
-    memory: OpenMemory,
+    reading: ReadSession,
     query: str,
     options: _SearchOptions,
 ) -> tuple[list[Line], Hits]:
@@ -254,8 +225,8 @@ def _search_memories(
     """
 
     def search(text: str) -> tuple[list[Line], Hits]:
-        return memory._live.retry_superseded(
-            partial(_search_other_sessions, memory, text, options)
+        return reading.live.retry_superseded(
+            partial(_search_other_sessions, reading, text, options)
         )
 
     memories, hits = search(query)
@@ -274,21 +245,21 @@ def _search_memories(
 
 
 def _load_turn_encoder(
-    memory: OpenMemory,
+    reading: ReadSession,
     query: str,
     turns: Sequence[tuple[str, str]],
 ) -> Encoder | None:
     """Return an encoder for the query and the turns, or None without turns, a release or vectors."""
-    view = memory._live.view
+    view = reading.live.view
     if not turns or view is None:
         return None
-    return memory._vectors.prepare_encoder(
+    return reading.vectors.prepare_encoder(
         view.release.encoder, [query, *(format_turn(*turn) for turn in turns)]
     )
 
 
 def _search_other_sessions(
-    memory: OpenMemory,
+    reading: ReadSession,
     query: str,
     options: _SearchOptions,
 ) -> tuple[list[Line], Hits]:
@@ -307,13 +278,11 @@ def _search_other_sessions(
     left_out: Sequence[ComparedTurn] = ()
     while turns:
         _, hits = _collect_memories(
-            memory, query, widest, own_ids=own_ids, left_out=left_out
+            reading, query, widest, own_ids=own_ids, left_out=left_out
         )
         found = {source.session for hit in hits for source in hit.sources}
         more = (
-            find_own_sessions(
-                memory._live.view, memory.root / memory.space, with_query, found
-            )
+            find_own_sessions(reading.live.view, reading.folder, with_query, found)
             if found
             else []
         )
@@ -321,22 +290,24 @@ def _search_other_sessions(
             left_out = turns
             break
         own_ids = (*own_ids, *more)
-    return _collect_memories(memory, query, options, own_ids=own_ids, left_out=left_out)
+    return _collect_memories(
+        reading, query, options, own_ids=own_ids, left_out=left_out
+    )
 
 
 def _rank_by_session(
-    memory: OpenMemory,
+    reading: ReadSession,
     view: View,
     query: Query,
     messages: Sequence[Line],
 ) -> list[Line]:
     """Return the messages of a long report, ranked by their sessions too."""
-    vectors = memory._vectors.encode_texts(view.release.encoder, [query.text])
+    vectors = reading.vectors.encode_texts(view.release.encoder, [query.text])
     return weigh_by_session(view, query, vectors.get(query.text), messages)
 
 
 def _collect_memories(
-    memory: OpenMemory,
+    reading: ReadSession,
     query: str,
     options: _SearchOptions,
     *,
@@ -346,13 +317,13 @@ def _collect_memories(
     """Return the memories for a query, and the hits that they come from.
 
     Args:
-        memory: the memory.
+        reading: the open memory.
         query: the question.
         options: of the search.
         own_ids: sessions that are left out.
         left_out: turns of the running conversation. A message that equals one of them is left out.
     """
-    settings = memory.settings.context
+    settings = reading.settings.context
     asked = options.asked.copy()
     asked["files"] = read_once(asked.get("files"))
     plain_query = build_query(
@@ -363,22 +334,22 @@ def _collect_memories(
     if is_report:
         asked["everything"] = True
     recall = partial(
-        memory.recall,
+        reading.recall,
         query,
         automatic=options.automatic,
         own_sessions=own_ids,
         **asked,
     )
     hits = _leave_out_turns(recall(settings.hits, ("message",)), left_out)
-    if memory._live.view is None:  # there is no release yet
+    if reading.live.view is None:  # there is no release yet
         return _make_hit_lines(hits), hits
-    view = memory.get_view()
+    view = reading.get_view()
     if options.automatic:
         hits = put_narration_last(view, hits)
     plain_query = resolve_workspace(view, plain_query)
     messages = rank_messages(view, plain_query, hits)
     if messages and is_report:
-        messages = _rank_by_session(memory, view, plain_query, messages)
+        messages = _rank_by_session(reading, view, plain_query, messages)
     # a hook tells intentions by itself, once
     intended = [] if options.automatic else find_intended_lines(view, plain_query)
     lines = [*intended, *find_tried_lines(view, plain_query), *messages]

@@ -5,13 +5,21 @@ release, found as it is until a night distils it.
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from threading import Lock, local
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import numpy as np
 import pyarrow.compute as pc
@@ -32,7 +40,7 @@ from slowwave.recall.hits import (
     Successor,
     has_words,
 )
-from slowwave.recall.query import Mask, Query, Vector, is_of_session
+from slowwave.recall.query import Mask, Query, Vector, build_query, is_of_session
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View, normalise_name
 from slowwave.recall.retrieve.rows import build_path_variants
@@ -43,7 +51,9 @@ from slowwave.schemas.errors import (
     StoreUnreadable,
     translate_read_errors,
 )
+from slowwave.schemas.filters import ContextOptions
 from slowwave.schemas.places import find_url
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, MESSAGES, RELEASES
 from slowwave.schemas.vocabulary import Role, Status, Trust
 from slowwave.store.notes import parse_correction, read_notes, read_written
@@ -341,6 +351,43 @@ class QueryVectors:
             )
         except EncoderNotFound:
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSession:
+    """The parts of an open `Memory` that blocks and briefings use."""
+
+    settings: Settings
+    root: Path
+    """The store."""
+    live: LiveRelease
+    vectors: QueryVectors
+    warnings: AnswerWarnings
+    answer: Callable[[Query, bool], Hits]
+    """Returns the hits of a query; the flag says that nobody asked."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the space."""
+        return self.root / self.settings.space
+
+    def get_view(self) -> View:
+        """Return the release that answers queries now."""
+        return self.live.get_current_view()
+
+    def recall(
+        self,
+        query: str,
+        k: int,
+        kinds: tuple[str, ...],
+        *,
+        automatic: bool,
+        own_sessions: Iterable[str] | str,
+        **options: Unpack[ContextOptions],
+    ) -> Hits:
+        """Return the hits of a query; see `Memory.recall`."""
+        built = build_query(query, k, kinds, own_sessions=own_sessions, **options)
+        return self.answer(built, automatic)
 
 
 def _mask_read(encoded: Mapping[str, Vector], texts: Sequence[str]) -> Mask:

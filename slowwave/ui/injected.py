@@ -222,7 +222,7 @@ def _build_briefing(
 ) -> tuple[Context, list[Data], list[Data]]:
     """Return the briefing as `Memory.briefing` packs it, its lines with their ranks by kind, and the other lines."""
     kinds = collect_briefing_kinds(
-        memory, anchor_workspace(workspace) if workspace else None
+        memory.reading, anchor_workspace(workspace) if workspace else None
     )
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     block = pack_briefing(kinds, room, count)

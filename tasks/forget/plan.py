@@ -6,7 +6,6 @@ forgetting can be finished even if the rows that led from one table to the next 
 
 from collections.abc import Collection, Set
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +14,6 @@ from slowwave.schemas.tables import FORGOTTEN
 from slowwave.schemas.vocabulary import SummaryScope
 from slowwave.store.store import Store
 from slowwave.tasks.forget.canaries import Canaries
-
-Row = dict[str, Any]
 
 
 @dataclass

@@ -56,7 +56,7 @@ from slowwave.tasks.forget.erase import (
 from slowwave.tasks.forget.exports import list_exports, remove_export
 from slowwave.tasks.forget.lineage import AT_ONCE, write_plan
 from slowwave.tasks.forget.logs import erase_recalled, erase_said, erase_shared
-from slowwave.tasks.forget.plan import Plan, Row
+from slowwave.tasks.forget.plan import Plan
 from slowwave.tasks.ingest.vault import GENESIS, chain_row
 
 WHOLE_ROWS: tuple[tuple[Table, str, str], ...] = (
@@ -156,7 +156,7 @@ def blank_vault(store: Store, plan: Plan) -> None:
 def _chain_anew(store: Store, session_id: str) -> str:
     """Chain a session's stored rows again, write those that change, and return the hash of the last."""
     prev = GENESIS
-    changed = list[Row]()
+    changed = list[dict[str, Any]]()
     for row in sorted(
         store.read_ids(MESSAGES, [session_id], by="session_id").to_pylist(),
         key=lambda r: r["seq"],

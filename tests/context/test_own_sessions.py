@@ -161,7 +161,7 @@ def test_talk_repeats_nothing_of_itself(tmp_path: Path, is_read: bool) -> None:
     settings = Settings(store=tmp_path / "store", encoder="hash-384")
     run_night([session(tmp_path, "earlier", 2, EARLIER)], settings)
     memory = Memory.open(settings.store, encoder=HashEncoder())
-    memory._live.WAIT = 0.0
+    memory.reading.live.WAIT = 0.0
     talk = Conversation(
         ScriptedLLM(lambda _: "All right."),
         memory,

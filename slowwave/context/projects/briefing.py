@@ -15,7 +15,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.context.build import Context, OpenMemory, check_block
+from slowwave.context.build import Context, check_block
 from slowwave.context.direct import make_hit_line
 from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.standing import (
@@ -42,7 +42,7 @@ from slowwave.context.rendering import (
 )
 from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
 from slowwave.recall.hits import QUOTE_CHARS, Hit, fold_text, has_words
-from slowwave.recall.live import find_pending_corrections, read_unreleased
+from slowwave.recall.live import ReadSession, find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.view import (
     View,
@@ -100,7 +100,7 @@ Kinds = Sequence[Sequence[Line]]
 
 
 def build_briefing(
-    memory: OpenMemory,
+    reading: ReadSession,
     budget: int | None = None,
     *,
     tokenizer: Tokenizer | str | None = None,
@@ -109,36 +109,34 @@ def build_briefing(
     own_sessions: Iterable[str] | str = (),
 ) -> Context:
     """Return the briefing of the release; see `Memory.briefing`."""
-    settings = memory.settings.context
+    settings = reading.settings.context
     room = settings.briefing_budget if budget is None else budget
     check_block(room, format)
     count = resolve_tokenizer(tokenizer, settings.tokenizer)
-    read_cost = memory._vectors.start_clock("briefing", room)
-    with memory._warnings.collect_answer_warnings():
+    read_cost = reading.vectors.start_clock("briefing", room)
+    with reading.warnings.collect_answer_warnings():
         anchored = anchor_workspace(workspace) if workspace else None
         own = parse_sessions(own_sessions)
-        collect = partial(collect_briefing_kinds, memory, anchored, own)
-        kinds = memory._live.retry_superseded(collect)
+        collect = partial(collect_briefing_kinds, reading, anchored, own)
+        kinds = reading.live.retry_superseded(collect)
         block = pack_briefing(kinds, room, count, format)
-        warnings = memory._warnings.answer_warnings
+        warnings = reading.warnings.answer_warnings
     return replace(block, warnings=warnings, cost=read_cost())
 
 
 def collect_briefing_kinds(
-    memory: OpenMemory,
+    reading: ReadSession,
     workspace: str | None,
     own_sessions: Collection[str] = (),
 ) -> Kinds:
     """Return the lines that a briefing may have, from the release and from messages written since, without those of
     `own_sessions`.
     """
-    view = memory.get_view()
-    written = _read_written(memory, view)
+    view = reading.get_view()
+    written = _read_written(reading, view)
     workspaces = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, workspaces) if workspace else ()
-    corrected = (
-        find_pending_corrections(view, memory.root / memory.space) if written else {}
-    )
+    corrected = find_pending_corrections(view, reading.folder) if written else {}
     newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
     unreleased = _shorten_hits(_name_corrected(view, _keep_typed(newest), corrected))
     own = view.find_session_ids(own_sessions)
@@ -158,11 +156,11 @@ def collect_briefing_kinds(
     return kinds if places else name_projects(view, kinds, written)
 
 
-def _read_written(memory: OpenMemory, view: View) -> list[Hit]:
+def _read_written(reading: ReadSession, view: View) -> list[Hit]:
     """Return messages of persons since the release, the oldest first; none of an earlier release."""
-    if memory._live.named:
+    if reading.live.named:
         return []
-    return read_unreleased(view, memory.root / memory.space, (Role.USER,))
+    return read_unreleased(view, reading.folder, (Role.USER,))
 
 
 def _shorten_hits(hits: Iterable[Hit]) -> list[Line]:
