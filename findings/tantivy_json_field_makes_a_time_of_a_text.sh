@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tantivy 0.27.0 (Python): a text in a JSON field that looks like a time comes back as another moment's text, in UTC, and no
-# search for its words finds it.
+# tantivy 0.27.0 (Python): a text in a JSON field that looks like a time comes back as a datetime in UTC, and a search for a
+# word of it does not find it.
 #
 # One would guess: a JSON field keeps values as they were, as its numbers and lists show: a text comes back as that text,
 # and is searched by its words. `delete_documents_by_term("id", "Abc-1")` deletes the document with that id.
