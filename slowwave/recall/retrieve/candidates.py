@@ -67,9 +67,12 @@ MESSAGE_WEIGHTS = {
     "vector": 0.6,
     "speaker": 0.35,
     "length": 0.6,
-    "own": 0.5,
+    "own": 1.5,
 }
 """Weights of the standardised signals of messages; `own` tells a statement from its echo (`compute_own`)."""
+UNHEARD = 0.5
+"""Least factor on the weight of words. A question in other words than the memory's shares only its common words with
+it, and these tell little: below this share of the query's words at the best passage, its words weigh less."""
 ANSWERED = 2.0
 """Factor by which the vector's weight grows with the share of candidates that an assistant said. Talk with an assistant
 has whole statements, which a vector tells apart; friends' short turns are understood by what is heard around them."""
@@ -586,6 +589,11 @@ def retrieve_messages(
         "vector": cosine,
         "own": compute_own(view, plan.query, positions, rows["text"]),
     }
+    heard = (
+        np.zeros(len(positions))
+        if evidence.share is None
+        else evidence.share[positions]
+    )
     # how near they are, with and without the names in the query
     cosine, nearest = compute_named_cosines(plan, evidence, positions, cosine)
     return Candidates(
@@ -596,10 +604,8 @@ def retrieve_messages(
                 rows.to_pylist(), positions, signals["own"], strict=True
             )
         ],
-        weigh_messages(view, plan.query, positions, rows["text"], signals),
-        covered=np.zeros(len(positions))
-        if evidence.share is None
-        else evidence.share[positions],
+        weigh_messages(view, plan.query, positions, rows["text"], signals, heard),
+        covered=heard,
         cosine=None if evidence.near.vector is None else cosine,
         nearest=nearest,
     )
@@ -611,15 +617,19 @@ def weigh_messages(
     positions: Ints,
     texts: pa.ChunkedArray,
     signals: Mapping[str, Scores],
+    heard: Scores,
 ) -> dict[str, Scores]:
     """Return each signal's share of each passage's score, and in another language than English what takes
     acknowledgements down.
+
+    `heard` is the share of the query's content words at each passage, 0 to 1.
     """
     layout = view.passages
     weights = compute_message_weights(
         layout.mask_role(positions, Role.ASSISTANT),
         layout.is_alone[positions] & query.is_foreign,
         view.compares_other(query.language),
+        1.0 if np.isnan(signals["vector"]).all() else float(heard.max()),
     )
     contributions = weigh_signals(signals, weights)
     if view.is_other(query.language):
@@ -670,6 +680,7 @@ def compute_message_weights(
     by_assistant: Mask,
     is_alone: Mask,
     is_other: bool,
+    heard: float,
 ) -> dict[str, float]:
     """Return the weights of the signals of messages.
 
@@ -677,6 +688,7 @@ def compute_message_weights(
         by_assistant: which candidates an assistant said.
         is_alone: which stand for themselves, each.
         is_other: whether the multilingual encoder compares texts in another language than English.
+        heard: share of the query's content words at the passage that hears most of them, 0 to 1.
     """
     growth = 1 + ANSWERED * float(by_assistant.mean())
     alone = float(is_alone.mean())
@@ -685,6 +697,7 @@ def compute_message_weights(
         growth = OTHER * max(growth, 1 + ANSWERED * alone / 2)
     return {
         **MESSAGE_WEIGHTS,
+        "lexical": MESSAGE_WEIGHTS["lexical"] * max(UNHEARD, min(heard / UNHEARD, 1.0)),
         "vector": MESSAGE_WEIGHTS["vector"] * growth,
         "length": MESSAGE_WEIGHTS["length"] * (1 - alone / 2),
     }
