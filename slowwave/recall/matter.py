@@ -11,7 +11,8 @@ Two cases, told apart by the candidates alone:
   surely about the query. If nothing is sure and hardly a word is heard anywhere (KNOWN), the query has other words than
   the memory: nothing is left out for its words.
 
-Scores are sums of standardised signals, so MARGIN is about one standard deviation of a signal. It was measured on talk
+Scores are sums of standardised signals, so MARGIN is about one standard deviation of a signal. Whose words a row has
+is no part of it (`Candidate.nearness`). It was measured on talk
 between friends, on talk with an assistant and on single statements (`docs/decisions/025-where-recall-stops.md`).
 """
 
@@ -92,8 +93,8 @@ def find_clear_answer(
         return []
     if hears and max(row.covered for row in sure) < CLEAR:
         return []
-    least = min(row.score for row in sure)
-    rest = [row.score for row in others if row.relevance < CONFIDENT]
+    least = min(row.nearness for row in sure)
+    rest = [row.nearness for row in others if row.relevance < CONFIDENT]
     if rest and least - max(rest) < MARGIN:
         return []
     later = _find_later_rows(others, max(sure, key=lambda row: row.seconds))
@@ -110,14 +111,14 @@ def find_changed_since(rows: Sequence[Candidate], floor: float) -> Set[str]:
     if not told:
         return frozenset()
     newest = max(told, key=lambda row: row.seconds)
-    least = max(row.score for row in told) - MARGIN
+    least = max(row.nearness for row in told) - MARGIN
     since = set[str]()
     for row in rows[:LATER]:
         is_later = row.seconds > newest.seconds
         if is_later and CONFIDENT <= row.relevance < floor:
             since.add(row.id)
     for row in _find_later_rows(rows, newest):
-        if row.score >= least:
+        if row.nearness >= least:
             since.add(row.id)
     return since
 
@@ -151,10 +152,12 @@ def _leave_out_far(rows: Sequence[Candidate]) -> list[Candidate]:
 
 def _leave_out_unheard(rows: Sequence[Candidate]) -> list[Candidate]:
     """Return the rows without those that score MARGIN less than the best and hear few of the query's words."""
-    best = rows[0].score
+    best = max(row.nearness for row in rows[:ABOUT])
     heard = max(row.covered for row in rows[:ABOUT])
     return [
-        row for row in rows if best - row.score < MARGIN or row.covered > HEARS * heard
+        row
+        for row in rows
+        if best - row.nearness < MARGIN or row.covered > HEARS * heard
     ]
 
 

@@ -92,11 +92,13 @@ def _join(
     if leads and says_little(answer.text, query):
         leads = only_asks(question.text)
     first, other = (answer, question) if leads else (question, answer)
+    better = answer if answer.score > question.score else question
     return replace(
         first,
         beside=other,
         is_alone=asked is Whose.PERSON and len(split_words(answer.text)) > LONG,
-        score=max(question.score, answer.score),
+        score=better.score,
+        contributions=better.contributions,
         relevance=max(question.relevance, answer.relevance),
         covered=max(question.covered, answer.covered),
     )

@@ -257,6 +257,11 @@ class Candidate:
         return (self.id, *self.copies, *beside)
 
     @property
+    def nearness(self) -> float:
+        """The score without whose words it is, which says nothing of the matter."""
+        return self.score - self.contributions.get("own", 0.0)
+
+    @property
     def text(self) -> str:
         """The text that full-text search reads: the claim, the passage or the summary."""
         return str(read_column(self.row, POOLS[self.kind].text))
