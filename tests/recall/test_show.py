@@ -225,8 +225,8 @@ def test_what_stands_over_the_lines_of_a_block_is_found(tmp_path: Path) -> None:
     ]
     for n, name in enumerate(names):
         said = (
-            "The tide gauge of the harbour reads metres.",
             f"We decided to paint gauge number {n} in blue.",
+            "The tide gauge of the harbour reads metres.",
         )
         session(tmp_path, name, n + 1, [("user", said[0]), ("assistant", said[1])])
     store = tmp_path / "s"
