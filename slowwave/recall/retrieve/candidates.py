@@ -630,11 +630,16 @@ def weigh_messages(
     `heard` is the share of the query's content words at each passage, 0 to 1.
     """
     layout = view.passages
+    compares_other = view.compares_other(query.language)
+    # else words alone tell what answers
+    tells_by_vector = compares_other or not (
+        query.is_foreign or np.isnan(signals["vector"]).all()
+    )
     weights = compute_message_weights(
         layout.mask_role(positions, Role.ASSISTANT),
         layout.is_alone[positions] & query.is_foreign,
-        view.compares_other(query.language),
-        1.0 if np.isnan(signals["vector"]).all() else float(heard.max()),
+        compares_other,
+        float(heard.max()) if tells_by_vector else 1.0,
     )
     contributions = weigh_signals(signals, weights)
     if view.is_other(query.language):
