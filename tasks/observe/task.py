@@ -109,6 +109,8 @@ NOT_PROCESSED: dict[str, Any] = {
     "assign_key": None,
 }
 """Columns of a claim that no later step has processed."""
+PENDING_AGAIN = {"dedupe_key": None, "supersede_key": None, "assign_key": None}
+"""Columns of a claim that stands, by which the later steps process it again."""
 
 
 def observe_sessions(job: Job) -> StepReport:
@@ -165,7 +167,7 @@ def _explain_other_reader(job: Job, report: StepReport) -> list[str]:
     withdrawn = report.counts["claims withdrawn"]
     return [
         f"the encoder was {before} and is {now}: people's messages are read by another reader, "
-        f"which makes other claims (earlier ones withdrawn or put in another category: {withdrawn:,}); "
+        f"which makes other claims (earlier ones withdrawn: {withdrawn:,}); "
         "notes, corrections and exclusions are kept"
     ]
 
@@ -229,11 +231,10 @@ def _encode_earlier_claims(job: Job, report: StepReport) -> None:
     )
     if not filled.num_rows:
         return
-    pending_again = {"dedupe_key": None, "supersede_key": None, "assign_key": None}
     rows = []
     for row in add_keywords(job, filled, report).to_pylist():
         stands = row["status"] in (Status.ACTIVE, Status.DUPLICATE)
-        rows.append(row | (pending_again if stands else {"supersede_key": None}))
+        rows.append(row | (PENDING_AGAIN if stands else {"supersede_key": None}))
     job.store.merge(CLAIMS, pa.Table.from_pylist(rows, schema=CLAIMS.schema))
 
 
@@ -664,16 +665,20 @@ def select_changed_rows(
 
 
 def _select_new_or_changed(now: Rows, old: Rows) -> list[dict[str, Any]]:
-    """Return claims that are new, were withdrawn before, or differ from the stored ones in a column of CLAIM."""
+    """Return claims that are new, were withdrawn before, or differ from the stored ones in a column of CLAIM.
+
+    One that stands and says something else than before is compared and placed again.
+    """
     changed: list[dict[str, Any]] = []
     for key, row in now.items():
         before = old.get(key)
         if before is None or before["reason"] in WITHDRAWALS:
             changed.append(row)
         elif any(before[name] != row[name] for name in CLAIM):
-            changed.append(
-                {**before, **{name: row[name] for name in CLAIM}, "supersede_key": None}
-            )
+            stands = before["status"] in (Status.ACTIVE, Status.DUPLICATE)
+            is_reworded = stands and before["summary"] != row["summary"]
+            again = PENDING_AGAIN if is_reworded else {"supersede_key": None}
+            changed.append({**before, **{name: row[name] for name in CLAIM}, **again})
     return changed
 
 

@@ -82,13 +82,13 @@ class SpokenSentence:
     """Content words that are new to the session. The words of a question stay new for the answer."""
     numbers: tuple[float, ...]
     """`worth.NUMBERS`."""
-    is_part: bool = False
-    """Whether it is a clause of a sentence."""
+    part_of: Sentence | None = None
+    """The sentence of which it is a clause; None for a whole one."""
 
     @property
     def whole(self) -> str:
         """The sentence with what opens and closes it idly in its line: "No, thanks. …", "… ;-)"."""
-        if self.is_part:
+        if self.part_of is not None:
             return self.text
         message = self.turn.text
         sentences = self.turn.sentences
@@ -129,7 +129,7 @@ class SpokenSentence:
             self,
             turn=turn,
             text=strip_emphasis(text),
-            is_part=True,
+            part_of=here,
         )
 
     @property
@@ -161,6 +161,11 @@ class Unit:
     def sentence(self) -> Sentence:
         """The sentence as a span of its message."""
         return self.spoken.turn.sentences[self.spoken.at]
+
+    @property
+    def whole_sentence(self) -> Sentence:
+        """The sentence, or that of which it is a clause."""
+        return self.spoken.part_of or self.sentence
 
     @property
     def text(self) -> str:

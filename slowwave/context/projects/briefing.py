@@ -62,7 +62,7 @@ from slowwave.schemas.vocabulary import (
     Trust,
     is_own,
 )
-from slowwave.store.notes import PREFIX
+from slowwave.store.notes import PREFIX, add_subject
 from slowwave.text.cells import shorten_text
 from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.pyramid import MASTER
@@ -142,7 +142,7 @@ def collect_briefing_kinds(
     own = view.find_session_ids(own_sessions)
     facts = collect_facts(view, places, corrected)
     sessions, open_ends = collect_session_lines(view, places, own)
-    facts, due = join_due(facts, collect_due(view, places))
+    facts, due = join_due(facts, collect_due(view, places, corrected))
     open_ends = [*due, *open_ends]
     topics = collect_topic_summaries(view, places, own)
     kinds: Kinds = [[*unreleased, *facts], open_ends, sessions, topics]
@@ -225,8 +225,13 @@ def _name_project(
     return replace(line, source=source)
 
 
-def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
-    """Return the intentions that hold now: whose day has come, or what they wait for came up in a session lately."""
+def collect_due(
+    view: View, places: Sequence[str] = (), corrected: Collection[str] = ()
+) -> list[Line]:
+    """Return the intentions that hold now: whose day has come, or what they wait for came up in a session lately.
+
+    Those of claims in `corrected` are left out.
+    """
     today = datetime.now().astimezone().date()
     return [
         Line(
@@ -235,7 +240,7 @@ def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
             own_words=(one.text,),
         )
         for one in list_intentions(view, places)
-        if one.is_open(today)
+        if one.id not in corrected and one.is_open(today)
     ][:OPEN_ENDS]
 
 
@@ -314,7 +319,7 @@ def _name_corrected(
         for key, row in rows.items()
     }
     return [
-        replace(hit, text=f"{hit.text} (corrects: {subjects[hit.id]})")
+        replace(hit, text=add_subject(hit.text, subjects[hit.id]))
         if hit.id in subjects
         else hit
         for hit in hits

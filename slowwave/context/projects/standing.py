@@ -33,6 +33,7 @@ from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES, TRUST
 from slowwave.schemas.vocabulary import (
     EXTRACTIVE,
+    LONGEST_TOLD,
     TALKING,
     Origin,
     Status,
@@ -46,8 +47,6 @@ from slowwave.text.times.days import localise
 from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import extract_content_words, singularise
 
-LONGEST = 300
-"""Most characters of a statement."""
 SURE = 0.7
 SURE_BORNE_OUT = 0.5
 """Least confidence of a standing claim that is told unasked, and of one that `BORNE_OUT` sessions said."""
@@ -159,7 +158,7 @@ def collect_standing_claims(
         row
         for row in rows
         if borne_out[row["claim_id"]] >= _find_least(view, row, min_confidence)
-        and len(row["summary"]) <= LONGEST
+        and len(row["summary"]) <= LONGEST_TOLD
         and (perhaps_changed or not is_perhaps_changed(row))
         and row["claim_id"] not in view.chains.retractions
     ]
@@ -447,13 +446,13 @@ def join_quotes(text: str, quotes: Sequence[str], beside: Sequence[str] = ()) ->
     """Return quotes from a text as one, in its order; words that it has between two of them are "…".
 
     Those of `beside` that stand next to a quote, or go on where it ends, are joined to it, as long as the whole is no
-    longer than LONGEST.
+    longer than LONGEST_TOLD.
     """
     spans = sorted(_locate(text, quote) for quote in quotes) if text else []
     near = {_locate(text, quote) for quote in beside}
     for span in sorted(near, key=lambda span: (span[0], -span[1])):
         touching = any(_is_next(text, span, other) for other in spans)
-        if touching and _measure([*spans, span]) <= LONGEST:
+        if touching and _measure([*spans, span]) <= LONGEST_TOLD:
             spans = sorted([*spans, span])
     if len(spans) < 2:
         return quotes[0]
@@ -562,7 +561,7 @@ def word_claim(row: ClaimRow) -> str:
     quote = " ".join((row["quote"] or "").split())
     detail = " ".join((row["detail"] or "").split())
     has_both = bool(detail) and summary in quote and detail in quote
-    return quote if has_both and len(quote) <= LONGEST else summary
+    return quote if has_both and len(quote) <= LONGEST_TOLD else summary
 
 
 def _word_plainly(said: ClaimRow, message: MessageRow) -> tuple[str, bool]:
@@ -582,7 +581,7 @@ def find_own_words(said: ClaimRow, message: MessageRow) -> str:
     """
     words = " ".join((said["quote"] or "").split())
     tells = len(extract_content_words(words)) >= FEWEST_WORDS
-    is_short = len(words) <= LONGEST
+    is_short = len(words) <= LONGEST_TOLD
     is_typed = said["observer"] != EXTRACTIVE and _is_quote_typed(said, message)
     return words if tells and is_short and is_typed else ""
 
