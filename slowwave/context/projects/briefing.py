@@ -390,6 +390,7 @@ def collect_facts(
             f"{claim.text} {claim.code_note}".strip(),
             claim.source,
             own_words=(claim.text,) if claim.code_note else (),
+            parts=claim.parts,
         )
         for claim in join_by_message(view, claims[:MOST_LINES], addresses_nobody)
     ]
