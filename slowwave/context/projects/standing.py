@@ -163,7 +163,7 @@ def collect_standing_claims(
         if borne_out[row["claim_id"]] >= _find_least(view, row, min_confidence)
         and len(row["summary"]) <= LONGEST_TOLD
         and (perhaps_changed or not is_perhaps_changed(row))
-        and row["claim_id"] not in view.chains.retractions
+        and (row["claim_id"] not in view.chains.retractions or _settles(row))
     ]
     statements = _find_own_statements(view, rows)
     quoted = {
@@ -187,6 +187,11 @@ def collect_standing_claims(
     for claim in sorted(standing, key=_rank):
         first.setdefault(claim.text.casefold(), claim)
     return list(first.values())
+
+
+def _settles(row: ClaimRow) -> bool:
+    """Return True if a claim says by its kind what holds, whatever it takes back: it may as well be said again."""
+    return row["category"] not in UNHEADED
 
 
 def _bear_out_later(
