@@ -15,6 +15,7 @@ from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.settings import ObserveSettings, Settings
 from slowwave.schemas.tables import CLAIMS, EXCLUSIONS, MESSAGES
 from slowwave.schemas.vocabulary import (
+    EXCLUDED,
     MASKED,
     SHARED,
     WITHDRAWALS,
@@ -219,7 +220,7 @@ def _delete_withdrawn(job: Job, sessions: Sequence[str]) -> None:
         sessions,
         ["claim_id"],
         by="session_id",
-        where=pc.field("reason") == WITHDRAWN,
+        where=pc.field("reason").isin(WITHDRAWALS),
     )
     job.store.delete_ids(CLAIMS, rows["claim_id"].to_pylist())
 
@@ -370,9 +371,10 @@ def _observe_group(
     exclusions = job.store.read(EXCLUSIONS)
     there = job.store.read_ids(CLAIMS, ids, by="session_id")
     stored, waiting = _split_by_session(there, seen.pending)
-    now = build_claim_rows(job, claims, stored, key, report)
-    now = remove_excluded_claims(now, exclusions)
-    fresh = select_changed_rows(now, stored, find_masked_claims(stored, shown, live))
+    made = build_claim_rows(job, claims, stored, key, report)
+    now = remove_excluded_claims(made, exclusions)
+    masked = dict.fromkeys(find_masked_claims(stored, shown, live), MASKED)
+    fresh = select_changed_rows(now, stored, masked | _explain_excluded(made, now))
     withdrawn = _select_withdrawn(waiting, live, exclusions)
     _write_claims(job, pa.concat_tables([fresh, withdrawn]), report)
     # 3. Mark the sessions as done, but for those that wait for a model.
@@ -438,8 +440,15 @@ def _select_withdrawn(
     """Return the rows that change in waiting sessions: claims that a person excluded or whose messages are gone, as
     withdrawn, and their duplicates as active.
     """
-    kept = remove_excluded_claims(_select_standing_claims(waiting, live), exclusions)
-    return select_changed_rows(kept, waiting)
+    standing = _select_standing_claims(waiting, live)
+    kept = remove_excluded_claims(standing, exclusions)
+    return select_changed_rows(kept, waiting, _explain_excluded(standing, kept))
+
+
+def _explain_excluded(claims: pa.Table, kept: pa.Table) -> dict[str, str]:
+    """Return the reason of the claims that are not among those kept, by their ids."""
+    left_out = set(claims["claim_id"].to_pylist()) - set(kept["claim_id"].to_pylist())
+    return dict.fromkeys(left_out, EXCLUDED)
 
 
 def _select_standing_claims(claims: pa.Table, live: pa.Table) -> pa.Table:
@@ -640,12 +649,12 @@ Rows = dict[str, dict[str, Any]]
 
 
 def select_changed_rows(
-    claims: pa.Table, stored: pa.Table, masked: Collection[str] = ()
+    claims: pa.Table, stored: pa.Table, reasons: Mapping[str, str]
 ) -> pa.Table:
     """Return the rows to write: new claims, changed claims, and stored claims that are no longer made.
 
-    The last are withdrawn, with another reason if they are in `masked`. An unchanged claim keeps what later steps wrote
-    to it. A claim that was withdrawn before counts as new.
+    The last are withdrawn, for what `reasons` says by their ids, or since nothing says so any more. An unchanged claim
+    keeps what later steps wrote to it. A claim that was withdrawn before counts as new.
     """
     old: Rows = {row["claim_id"]: row for row in stored.to_pylist()}
     now: Rows = {row["claim_id"]: row for row in claims.to_pylist()}
@@ -656,7 +665,7 @@ def select_changed_rows(
         if key not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)
     )
     for key in withdrawn:
-        reason = MASKED if key in masked else WITHDRAWN
+        reason = reasons.get(key, WITHDRAWN)
         changed.append({**old[key], "status": Status.SUPERSEDED, "reason": reason})
     changed += _release_duplicates(
         now, old, set(withdrawn), {row["claim_id"] for row in changed}

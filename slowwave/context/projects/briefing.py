@@ -5,7 +5,7 @@ standing claims; of a project those about it. Nothing is said twice. A session i
 the shortest prefix of its id that is unique in the store.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -55,6 +55,7 @@ from slowwave.schemas.rows import SummaryRow
 from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS, TRUST
 from slowwave.schemas.tables import SESSIONS as SESSIONS_TABLE
 from slowwave.schemas.vocabulary import (
+    EXCLUDED,
     MODEL_KEY,
     Role,
     Status,
@@ -540,13 +541,15 @@ def collect_session_lines(
     rows = _read_last_sessions(view, places, own)
     sources = _cite_sessions(view, rows)
     said = _collect_said(view, places, list(sources)[:MOST_SESSIONS])
+    left_out = _collect_left_out(view, list(sources)[:MOST_SESSIONS])
     topics = _name_topics(view, said)
     for row in rows:
         source = sources[row["scope_id"]]
         session = source.session or ""
         told, label, waiting = split_open_part(row["text"])
         if len(sessions) < MOST_SESSIONS:
-            text = _tell_session(row, told, said.get(session, ()))
+            excluded = left_out.get(row["scope_id"], ())
+            text = _tell_session(row, told, said.get(session, ()), excluded)
             text = " ".join((text or topics.get(session, "")).split())
             text = shorten_text(text, QUOTE_CHARS)
             sessions.append(_make_line(view, row["scope_id"], text, source, own))
@@ -602,6 +605,16 @@ def _collect_said(
     return said
 
 
+def _collect_left_out(view: View, sessions: Sequence[str]) -> dict[str, list[str]]:
+    """Return the words of the claims of some sessions that a person left out, by the session."""
+    of_sessions = pc.field("session_id").isin(pa.array(sessions, pa.string()))
+    where = of_sessions & (pc.field("reason") == EXCLUDED)
+    left_out = defaultdict[str, list[str]](list)
+    for row in view.read(CLAIMS, ["session_id", "summary"], where).to_pylist():
+        left_out[row["session_id"]].append(fold_text(row["summary"]))
+    return left_out
+
+
 def _name_topics(
     view: View, said: Mapping[str, Sequence[StandingClaim]]
 ) -> dict[str, str]:
@@ -625,6 +638,7 @@ def _tell_session(
     row: SummaryRow,
     told: str,
     said: Sequence[StandingClaim],
+    left_out: Sequence[str] = (),
 ) -> str:
     """Return what is told of a session: a model's summary, or what was asked, settled and reported.
 
@@ -635,11 +649,13 @@ def _tell_session(
         row: the session's summary.
         told: its text without what is open.
         said: the session's standing claims, however sure.
+        left_out: the words of its claims that a person left out, folded.
     """
     parts = split_told_parts(told)
     if parts is None or row["step_key"].startswith(MODEL_KEY):
         return told
     doubtful = [fold_text(one.text) for one in said if not one.may_instruct]
+    doubtful += left_out
     asked = " ".join(
         sentence
         for sentence in _list_sentences(parts.get(ASKED, ""))
