@@ -8,6 +8,9 @@ ID_BYTES = 16
 SHORT_ID = 12
 """Characters of an id, as it is printed and as `slowwave show` takes it."""
 
+INLINE_ID = 8
+"""Characters of a claim's id behind its words in a line of several: a budget of tokens has room for as many words."""
+
 
 def shorten_id(row_id: str) -> str:
     """Return an id as it is printed: the first SHORT_ID characters of a hash.

@@ -24,7 +24,7 @@ from typing import Literal
 
 from slowwave.recall.hits import NOT_SURE, spell_time
 from slowwave.recall.release.view import shorten_session_ids
-from slowwave.schemas.ids import shorten_id
+from slowwave.schemas.ids import INLINE_ID
 from slowwave.text.fence import escape_line, escape_text, escape_values
 from slowwave.text.times.days import convert_to_local, format_clock, format_day
 from slowwave.text.times.relative_days import add_days
@@ -211,7 +211,7 @@ def add_ids(text: str, parts: Sequence[ToldPart], said_at: datetime | None) -> s
         start = text.find(words, end)
         if start >= 0:
             stop = start + len(words)
-            shown += f"{add_days(text[end:stop], said_at)} [{shorten_id(claim)}]"
+            shown += f"{add_days(text[end:stop], said_at)} [{claim[:INLINE_ID]}]"
             end = stop
     return shown + add_days(text[end:], said_at)
 

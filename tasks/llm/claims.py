@@ -343,9 +343,7 @@ def _build_claim_row(
     detail = None if no_detail else " ".join(answer.detail.split()) or None
     cited_ids = [evidence.rows[number]["message_id"] for number in place.cited]
     return {
-        "claim_id": compute_claim_id(
-            row["session_id"], row["message_id"], place.quote
-        ),
+        "claim_id": compute_claim_id(row["session_id"], row["message_id"], place.quote),
         "session_id": row["session_id"],
         "workspace": row["workspace"],
         "summary": " ".join(answer.summary.split()),

@@ -135,7 +135,9 @@ def find_corrected_claims(
         if row is not None:
             earlier = found.get(row["session_id"])
             said_at = localise(row["observed_at"], row["utc_offset"])
-            subject = earlier["subject"] if earlier else add_days(row["summary"], said_at)
+            subject = (
+                earlier["subject"] if earlier else add_days(row["summary"], said_at)
+            )
             found[one.session] = {**row, "subject": subject}
     return found
 

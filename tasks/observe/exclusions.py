@@ -36,7 +36,9 @@ def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
 def _hash_column(claims: pa.Table, name: str) -> pa.Array:
     """Return the hashes of a column's words, as exclusions have them."""
     rows = zip(claims["workspace"].to_pylist(), claims[name].to_pylist(), strict=True)
-    return pa.array([hash_words(place, text or "") for place, text in rows], pa.string())
+    return pa.array(
+        [hash_words(place, text or "") for place, text in rows], pa.string()
+    )
 
 
 def add_exclusions(also: Mapping[str, str], exclusions: pa.Table) -> dict[str, str]:

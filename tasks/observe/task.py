@@ -369,12 +369,13 @@ def _observe_group(
     claims = _weigh_group_claims(job, claims, live, shared, ids)
     # 2. Write what differs from the stored ones.
     exclusions = job.store.read(EXCLUSIONS)
-    there = job.store.read_ids(CLAIMS, ids, by="session_id")
-    stored, waiting = _split_by_session(there, seen.pending)
+    stored, waiting = _split_by_session(
+        job.store.read_ids(CLAIMS, ids, by="session_id"), seen.pending
+    )
     made = build_claim_rows(job, claims, stored, key, report)
     now = remove_excluded_claims(made, exclusions)
-    masked = dict.fromkeys(find_masked_claims(stored, shown, live), MASKED)
-    fresh = select_changed_rows(now, stored, masked | _explain_excluded(made, now))
+    reasons = _explain_withdrawn(made, now, find_masked_claims(stored, shown, live))
+    fresh = select_changed_rows(now, stored, reasons)
     withdrawn = _select_withdrawn(waiting, live, exclusions)
     _write_claims(job, pa.concat_tables([fresh, withdrawn]), report)
     # 3. Mark the sessions as done, but for those that wait for a model.
@@ -442,13 +443,15 @@ def _select_withdrawn(
     """
     standing = _select_standing_claims(waiting, live)
     kept = remove_excluded_claims(standing, exclusions)
-    return select_changed_rows(kept, waiting, _explain_excluded(standing, kept))
+    return select_changed_rows(kept, waiting, _explain_withdrawn(standing, kept))
 
 
-def _explain_excluded(claims: pa.Table, kept: pa.Table) -> dict[str, str]:
-    """Return the reason of the claims that are not among those kept, by their ids."""
+def _explain_withdrawn(
+    claims: pa.Table, kept: pa.Table, masked: Collection[str] = ()
+) -> dict[str, str]:
+    """Return by id why claims are withdrawn: they are masked, or not among those kept, since a person left them out."""
     left_out = set(claims["claim_id"].to_pylist()) - set(kept["claim_id"].to_pylist())
-    return dict.fromkeys(left_out, EXCLUDED)
+    return dict.fromkeys(masked, MASKED) | dict.fromkeys(left_out, EXCLUDED)
 
 
 def _select_standing_claims(claims: pa.Table, live: pa.Table) -> pa.Table:

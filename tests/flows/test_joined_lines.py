@@ -35,7 +35,7 @@ SAID = [
     ("user", AGAIN[0]),
     ("assistant", "Ok."),
 ]
-MARK = re.compile(r"(.*?) \[([0-9a-f]{12})\]")
+MARK = re.compile(r"(.*?) \[([0-9a-f]{8})\]")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_each_sentence_of_a_joined_line_has_the_id_of_its_claim(
     assert marks[0].keys() == set(RULES)
     assert marks[1:] == [marks[0]] * 2
     summaries = {
-        one.id[:12]: one.summary for one in Memory.open(settings.store).claims()
+        one.id[:8]: one.summary for one in Memory.open(settings.store).claims()
     }
     for rule, key in marks[0].items():
         assert rule in summaries[key] or summaries[key] in rule

@@ -540,23 +540,25 @@ def collect_session_lines(
     open_ends = list[Line]()
     rows = _read_last_sessions(view, places, own)
     sources = _cite_sessions(view, rows)
-    said = _collect_said(view, places, list(sources)[:MOST_SESSIONS])
-    left_out = _collect_left_out(view, list(sources)[:MOST_SESSIONS])
+    recent = list(sources)[:MOST_SESSIONS]
+    said = _collect_said(view, places, recent)
+    left_out = _collect_left_out(view, recent)
     topics = _name_topics(view, said)
     for row in rows:
-        source = sources[row["scope_id"]]
+        key = row["scope_id"]
+        source = sources[key]
         session = source.session or ""
         told, label, waiting = split_open_part(row["text"])
         if len(sessions) < MOST_SESSIONS:
-            excluded = left_out.get(row["scope_id"], ())
-            text = _tell_session(row, told, said.get(session, ()), excluded)
-            text = " ".join((text or topics.get(session, "")).split())
-            text = shorten_text(text, QUOTE_CHARS)
-            sessions.append(_make_line(view, row["scope_id"], text, source, own))
+            text = _tell_session(row, told, said.get(session, ()), left_out)
+            line = " ".join((text or topics.get(session, "")).split())
+            shown = shorten_text(line, QUOTE_CHARS)
+            sessions.append(_make_line(view, key, shown, source, own))
         by: Speaker = "person" if label == UNANSWERED else "model"
         if by == "person" or not _is_answered(waiting, said.get(session, ())):
-            asked = replace(source, by=by)
-            open_ends.append(_make_line(view, row["scope_id"], waiting, asked, own))
+            open_ends.append(
+                _make_line(view, key, waiting, replace(source, by=by), own)
+            )
     return sessions, [line for line in open_ends if line.text][:OPEN_ENDS]
 
 
@@ -638,7 +640,7 @@ def _tell_session(
     row: SummaryRow,
     told: str,
     said: Sequence[StandingClaim],
-    left_out: Sequence[str] = (),
+    left_out: Mapping[str, Sequence[str]],
 ) -> str:
     """Return what is told of a session: a model's summary, or what was asked, settled and reported.
 
@@ -649,13 +651,13 @@ def _tell_session(
         row: the session's summary.
         told: its text without what is open.
         said: the session's standing claims, however sure.
-        left_out: the words of its claims that a person left out, folded.
+        left_out: by session, the words of the claims that a person left out, folded.
     """
     parts = split_told_parts(told)
     if parts is None or row["step_key"].startswith(MODEL_KEY):
         return told
     doubtful = [fold_text(one.text) for one in said if not one.may_instruct]
-    doubtful += left_out
+    doubtful += left_out.get(row["scope_id"], ())
     asked = " ".join(
         sentence
         for sentence in _list_sentences(parts.get(ASKED, ""))

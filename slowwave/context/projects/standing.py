@@ -163,7 +163,7 @@ def collect_standing_claims(
         if borne_out[row["claim_id"]] >= _find_least(view, row, min_confidence)
         and len(row["summary"]) <= LONGEST_TOLD
         and (perhaps_changed or not is_perhaps_changed(row))
-        and (row["claim_id"] not in view.chains.retractions or _settles(row))
+        and not _takes_back(view, row)
     ]
     statements = _find_own_statements(view, rows)
     quoted = {
@@ -189,9 +189,9 @@ def collect_standing_claims(
     return list(first.values())
 
 
-def _settles(row: ClaimRow) -> bool:
-    """Return True if a claim says by its kind what holds, whatever it takes back: it may as well be said again."""
-    return row["category"] not in UNHEADED
+def _takes_back(view: View, row: ClaimRow) -> bool:
+    """Return True if a claim takes another one back and has no heading: by its kind another says what holds."""
+    return row["claim_id"] in view.chains.retractions and row["category"] in UNHEADED
 
 
 def _bear_out_later(
