@@ -24,7 +24,7 @@ from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import (
     EXTRACTIVE,
-    LONGEST_TOLD,
+    LONGEST,
     WITHDRAWALS,
     Origin,
     Status,
@@ -214,9 +214,9 @@ def _name_subject(text: str, subject: str) -> str:
 
     "It is 9555, not 9443" says nothing alone. Both are cut to what is told unasked: the person's words come first.
     """
-    words = shorten_text(" ".join(text.split()), LONGEST_TOLD - len(CUT))
+    words = shorten_text(" ".join(text.split()), LONGEST - len(CUT))
     said = singular_words(subject)
-    room = LONGEST_TOLD - len(CUT) - len(add_subject(words, ""))
+    room = LONGEST - len(CUT) - len(add_subject(words, ""))
     if 2 * len(said & singular_words(text)) > len(said) or room < LEAST_SUBJECT:
         return words
     return add_subject(words, shorten_text(" ".join(subject.split()), room))

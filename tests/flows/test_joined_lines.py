@@ -35,7 +35,7 @@ SAID = [
     ("user", AGAIN[0]),
     ("assistant", "Ok."),
 ]
-MARK = re.compile(r"(.*?) \[([0-9a-f]{8})\]")
+MARK = re.compile(r"(.*?) (?:\[|\([^)]*, )([0-9a-f]{8})[0-9a-f]{0,4}[\])]")
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
-from slowwave.schemas.vocabulary import LONGEST_TOLD, Origin
+from slowwave.schemas.vocabulary import LONGEST, Origin
 from slowwave.store.notes import cut_subject
 from slowwave.text.fence import escape_line
 from slowwave.text.foreign import cut_out, find_foreign_parts
@@ -398,7 +398,7 @@ def _read_intentions(
         for claim in collect_standing_claims(
             view, places, min_confidence=0.0, perhaps_changed=True
         )
-        if claim.by_person and len(claim.text) <= LONGEST_TOLD
+        if claim.by_person and len(claim.text) <= LONGEST
     ]
     standing = collect_standing_claims(view, places, min_confidence=0.0)
     sure = {claim.id for claim in standing}

@@ -25,7 +25,7 @@ from slowwave.context.projects.standing import (
     join_by_message,
     take_in_turn,
 )
-from slowwave.context.rendering import ToldPart
+from slowwave.context.rendering import ToldPart, add_ids
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
@@ -222,13 +222,17 @@ def _name_pages(groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]
 
 
 def _make_line(claim: StandingClaim, title: str) -> PageLine:
-    """Return a claim with its day, the reason why it is a rule, and its id; of several claims each has its id."""
+    """Return a claim with its day, the reason why it is a rule, and its id; of several claims that of the last one.
+
+    The others have theirs behind their words.
+    """
     day = format_date(claim.source.at) if claim.source.at else ""
     speaker = claim.source.speaker if claim.category in PERSONAL else None
     who = f"{speaker}: " if speaker not in (None, title) else ""
-    key = "" if claim.parts else claim.id[:SHORT_ID]
-    noted = ", ".join(filter(None, (day, claim.standing, key)))
-    text = f"{make_harmless(who + claim.dated_text)}{f' ({noted})' if noted else ''}"
+    *others, (_, key) = claim.parts or [(claim.text, claim.id)]
+    told = add_ids(claim.text, others, claim.source.said_at)
+    noted = ", ".join(filter(None, (day, claim.standing, key[:SHORT_ID])))
+    text = f"{make_harmless(who + told)} ({noted})"
     return PageLine(
         category=claim.category if claim.category in HEADINGS else OTHER,
         text=text,

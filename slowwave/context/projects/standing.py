@@ -33,7 +33,7 @@ from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES, TRUST
 from slowwave.schemas.vocabulary import (
     EXTRACTIVE,
-    LONGEST_TOLD,
+    LONGEST,
     TALKING,
     Origin,
     Status,
@@ -161,7 +161,7 @@ def collect_standing_claims(
         row
         for row in rows
         if borne_out[row["claim_id"]] >= _find_least(view, row, min_confidence)
-        and len(row["summary"]) <= LONGEST_TOLD
+        and len(row["summary"]) <= LONGEST
         and (perhaps_changed or not is_perhaps_changed(row))
         and not _takes_back(view, row)
     ]
@@ -470,7 +470,7 @@ def join_quotes(text: str, quotes: Sequence[str], beside: Sequence[str] = ()) ->
     """Return quotes from a text as one, in its order; words that it has between two of them are "…".
 
     Those of `beside` that stand next to a quote, or go on where it ends, are joined to it, as long as the whole is no
-    longer than LONGEST_TOLD.
+    longer than LONGEST.
     """
     spans = _choose_spans(text, quotes, beside)
     return _join_spans(text, spans) if len(spans) > 1 else quotes[0]
@@ -484,7 +484,7 @@ def _choose_spans(
     near = {_locate(text, quote) for quote in beside}
     for span in sorted(near, key=lambda span: (span[0], -span[1])):
         touching = any(_is_next(text, span, other) for other in spans)
-        if touching and _measure([*spans, span]) <= LONGEST_TOLD:
+        if touching and _measure([*spans, span]) <= LONGEST:
             spans = sorted([*spans, span])
     return spans
 
@@ -624,7 +624,7 @@ def word_claim(row: ClaimRow) -> str:
     quote = " ".join((row["quote"] or "").split())
     detail = " ".join((row["detail"] or "").split())
     has_both = bool(detail) and summary in quote and detail in quote
-    return quote if has_both and len(quote) <= LONGEST_TOLD else summary
+    return quote if has_both and len(quote) <= LONGEST else summary
 
 
 def _word_plainly(said: ClaimRow, message: MessageRow) -> tuple[str, bool]:
@@ -644,7 +644,7 @@ def find_own_words(said: ClaimRow, message: MessageRow) -> str:
     """
     words = " ".join((said["quote"] or "").split())
     tells = len(extract_content_words(words)) >= FEWEST_WORDS
-    is_short = len(words) <= LONGEST_TOLD
+    is_short = len(words) <= LONGEST
     is_typed = said["observer"] != EXTRACTIVE and _is_quote_typed(said, message)
     return words if tells and is_short and is_typed else ""
 
