@@ -8,6 +8,9 @@ ID_BYTES = 16
 SHORT_ID = 12
 """Characters of an id, as it is printed and as `slowwave show` takes it."""
 
+INLINE_ID = 8
+"""Characters of a claim's id behind its words in a line of several: a budget of tokens has room for as many words."""
+
 
 def shorten_id(row_id: str) -> str:
     """Return an id as it is printed: the first SHORT_ID characters of a hash.
@@ -32,6 +35,15 @@ def compute_content_id(*parts: str | None) -> str:
         digest.update(len(raw).to_bytes(8, "big"))
         digest.update(raw)
     return digest.digest()[:ID_BYTES].hex()
+
+
+def compute_claim_id(session: str, message: str, words: str) -> str:
+    """Return a claim's id, made of what it rests on: a sentence or quote of a message of a session.
+
+    What a reader makes of these words is no part of it, so that what a person says of a claim outlives the reader. How
+    the words are spaced does not matter.
+    """
+    return compute_content_id(session, message, " ".join(words.split()))
 
 
 def hash_words(workspace: str | None, summary: str) -> str:

@@ -627,7 +627,9 @@ CLAIMS: "Table[rows.ClaimRow]" = Table(
     full_text="summary",
     model_text="detail",
     fields=(
-        string_field("claim_id", "hash of session, messages, category and quote"),
+        string_field(
+            "claim_id", "hash of session, message and the sentence or quote it rests on"
+        ),
         string_field("session_id", null=False),
         string_field("workspace"),
         string_field("summary", "one sentence", null=False),

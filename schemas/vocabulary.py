@@ -83,6 +83,8 @@ class LedgerKind(StrEnum):
     JUDGEMENT = "judgement"
 
 
+LONGEST = 300
+"""Most characters of a claim that is told unasked: a longer one is a log or a report that somebody pasted."""
 PERHAPS_CHANGED = 0.4
 """Probability of a change from which answers say that a later claim perhaps changed an earlier one."""
 RETRACTED = "retracted"
@@ -180,7 +182,8 @@ WITHDRAWN = "its session was observed again and no longer says so"
 MASKED = (
     "its words are masked: they recur over many sessions, or recall had handed them out"
 )
-WITHDRAWALS = (WITHDRAWN, MASKED)
+EXCLUDED = "a person left it out"
+WITHDRAWALS = (WITHDRAWN, MASKED, EXCLUDED)
 """Reasons of a superseded claim that no later claim replaces."""
 
 SPOKEN = (Origin.HUMAN, Origin.MODEL)

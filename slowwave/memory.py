@@ -64,6 +64,7 @@ from slowwave.store.releases import Release
 from slowwave.telemetry import open_memory_span
 from slowwave.text.workspaces import (
     anchor_workspace,
+    find_project_root,
     find_workspaces,
     require_workspaces,
     settle_workspace,
@@ -904,6 +905,21 @@ def settle_project(settings: Settings, workspace: str | None) -> str | None:
         ).settle_workspace(workspace)
     except TROUBLE:  # a note is written down while the store can't be read, too
         return anchor_workspace(workspace)
+
+
+def find_folder_project(settings: Settings, folder: str = ".") -> str | None:
+    """Return the name under which something new is stored that is said in a folder; None if it is of no project.
+
+    The folder is of a project if the memory knows one there, as for a hook, or if it is in a checkout of git.
+    """
+    path = anchor_workspace(folder)
+    if find_project_root(Path(path)):
+        return path
+    try:
+        memory = Memory.open(settings.store, settings.space, unreleased=True)
+    except TROUBLE:
+        return None
+    return path if memory.has_workspace(path) else None
 
 
 def recall_spaces(

@@ -418,8 +418,18 @@ def remember(
         ),
     ],
     workspace: Annotated[
-        str | None, typer.Option(*PROJECT, help="The project that it belongs to.")
+        str | None,
+        typer.Option(
+            *PROJECT,
+            help="The project that it belongs to; default: that of this folder.",
+        ),
     ] = None,
+    of_none: Annotated[
+        bool,
+        typer.Option(
+            "--no-project", help="It belongs to no project, whatever the folder."
+        ),
+    ] = False,
     of_agent: Annotated[
         bool,
         typer.Option(
@@ -445,11 +455,9 @@ def remember(
     check_encrypted(settings)
     if is_unfinished(settings.store / settings.space):
         finish_before_noting(settings)
-    project = None
-    if workspace:
-        from slowwave.memory import settle_project
-
-        project = settle_project(settings, workspace)
+    if workspace and of_none:
+        raise UsageError("--project and --no-project say two things: give one of them")
+    project = None if of_none else _find_noted_project(settings, workspace)
     of_person = is_of_person(of_agent)
     options: dict[str, Any] = {
         "of_person": of_person,
@@ -469,6 +477,15 @@ def remember(
     OUT.print(
         f"Noted as {session}{whose}; recall finds it now, and the next night distils it."
     )
+
+
+def _find_noted_project(settings: "Settings", workspace: str | None) -> str | None:
+    """Return the project of a note: the named one, else that of this folder."""
+    from slowwave.memory import find_folder_project, settle_project
+
+    if workspace:
+        return settle_project(settings, workspace)
+    return find_folder_project(settings)
 
 
 def is_of_person(of_agent: bool) -> bool:

@@ -24,11 +24,14 @@ from typing import Literal
 
 from slowwave.recall.hits import NOT_SURE, spell_time
 from slowwave.recall.release.view import shorten_session_ids
+from slowwave.schemas.ids import INLINE_ID
 from slowwave.text.fence import escape_line, escape_text, escape_values
 from slowwave.text.times.days import convert_to_local, format_clock, format_day
 from slowwave.text.times.relative_days import add_days
 
 Format = Literal["markdown", "json"]
+ToldPart = tuple[str, str]
+"""Words of a line, and the id of the claim that says them."""
 OMITTED = "…"
 """Something is left out here."""
 Speaker = Literal["person", "model"]
@@ -130,6 +133,8 @@ class Line:
     """The category of a standing rule or preference that touches the question; empty for other lines."""
     clock: bool = False
     """Whether the time of day is shown, since the lines stand in order of time."""
+    parts: tuple[ToldPart, ...] = ()
+    """What each claim says of it, in its order, if it joins several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +199,21 @@ def format_line(line: Line) -> str:
 
 
 def date_line(line: Line) -> str:
-    """Return a line's text as it is shown: with its date beside "yesterday" and the like."""
-    return add_days(line.text, line.source.said_at)
+    """Return a line's text as it is shown: with its date beside "yesterday" and the like, and with its claims."""
+    return add_ids(line.text, line.parts, line.source.said_at)
+
+
+def add_ids(text: str, parts: Sequence[ToldPart], said_at: datetime | None) -> str:
+    """Return a text with the dates of its days, and in brackets behind each part that it has the id of its claim."""
+    shown = ""
+    end = 0
+    for words, claim in parts:
+        start = text.find(words, end)
+        if start >= 0:
+            stop = start + len(words)
+            shown += f"{add_days(text[end:stop], said_at)} [{claim[:INLINE_ID]}]"
+            end = stop
+    return shown + add_days(text[end:], said_at)
 
 
 def format_tag(source: LineSource) -> str:

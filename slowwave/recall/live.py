@@ -585,7 +585,8 @@ def apply_corrections(
     space_dir: Path,
 ) -> Hits:
     """Return the hits, those that a person corrected since the release as superseded and last, the correction in the
-    place of the first of these. A message that says more than the corrected claim is only marked.
+    place of the first of these, and no more hits than are asked for. A message that says more than the corrected claim
+    is only marked.
     """
     if query.as_of or not (corrections := find_pending_corrections(view, space_dir)):
         return hits
@@ -610,7 +611,8 @@ def apply_corrections(
             there.add(later.id)
             kept.append(replace(later, score=hit.score, relevance=hit.relevance))
         (superseded if sure else kept).append(marked)
-    answer = Hits([*kept, *superseded], hits.reason, hits.relevance, hits.warnings)
+    shown = [*kept, *superseded][: query.k]
+    answer = Hits(shown, hits.reason, hits.relevance, hits.warnings)
     answer.trace = hits.trace
     return answer
 

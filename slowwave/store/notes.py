@@ -58,6 +58,10 @@ CORRECTS = "corrects"
 """First word of the tag by which a note names the claim that it corrects."""
 
 
+SUBJECT = " (corrects: "
+"""Begins what a correction is about, behind its words."""
+
+
 class Corrected(NamedTuple):
     """The claim that a note corrects."""
 
@@ -80,6 +84,16 @@ def collect_tags(blocks: Iterable[Mapping[str, Any]]) -> list[str]:
 def format_correction(corrected: Corrected) -> str:
     """Return the tag of a note that corrects a claim."""
     return " ".join((CORRECTS, *corrected))
+
+
+def add_subject(words: str, subject: str) -> str:
+    """Return the words of a correction, followed by what it corrects."""
+    return f"{words}{SUBJECT}{subject})"
+
+
+def cut_subject(text: str) -> str:
+    """Return a text without what it corrects, if it is a correction."""
+    return text.partition(SUBJECT)[0]
 
 
 def parse_correction(tags: object) -> Corrected | None:

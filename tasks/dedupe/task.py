@@ -174,8 +174,11 @@ def keep_judged(before: pa.Table, after: pa.Table) -> pa.Table:
 
 
 def find_rows_to_dedupe(rows: pa.Table, key: str) -> pa.Array:
-    """Return ids of rows (columns STANDING) new under this key, and of duplicates without a canonical row."""
-    heads = rows.filter(CANONICAL)["claim_id"].combine_chunks()
+    """Return ids of rows (columns STANDING) new under this key, and of duplicates without a canonical row, or of one
+    that is new itself, since its words have changed.
+    """
+    heads = rows.filter(CANONICAL & (RETIRED | (pc.field("dedupe_key") == key)))
+    heads = heads["claim_id"].combine_chunks()
     stale = pc.invert(pc.fill_null(pc.equal(rows["dedupe_key"], key), False))
     duplicate = pc.equal(rows["status"], Status.DUPLICATE)
     lost = pc.and_(duplicate, pc.invert(pc.is_in(rows["canonical_id"], heads)))
@@ -205,8 +208,8 @@ def reset_rows(rows: pa.Table) -> pa.Table:
 def read_undone_pairs(store: Store) -> set[tuple[str, str]]:
     """Return the pairs whose merge or change was taken back; it is never made again.
 
-    A claim that another reader put in another category has another id: a pair counts for all claims of these words in
-    its sessions.
+    A model may quote other words for the same claim, which then has another id: a pair counts for all claims of these
+    words in its sessions.
     """
     rows = store.read(MERGES, ["from_id", "into_id"], pc.field("undone")).to_pylist()
     if not rows:

@@ -20,7 +20,7 @@ from rapidfuzz import fuzz
 
 from slowwave.engines.llm.checks import parse_answer
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
-from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.ids import compute_claim_id, compute_content_id
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.dedupe.guards import align_pair, figures, names
 from slowwave.tasks.dedupe.normalise import normalise_claim
@@ -167,8 +167,8 @@ def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedCla
     """Return the claims of a session's parts in order of speech, without repetitions. The first of equal claims is
     kept.
 
-    A claim repeats another if both have the same category, overlapping quotes in one message and similar summaries, and
-    no number or name differs between them.
+    A claim repeats another if both have overlapping quotes in one message and similar summaries, and no number or name
+    differs between them. Of two categories, the first claim's is kept.
     """
     whole = ParsedClaims()
     for part, read in reads:
@@ -343,9 +343,7 @@ def _build_claim_row(
     detail = None if no_detail else " ".join(answer.detail.split()) or None
     cited_ids = [evidence.rows[number]["message_id"] for number in place.cited]
     return {
-        "claim_id": compute_content_id(
-            row["session_id"], answer.category, place.quote, row["message_id"]
-        ),
+        "claim_id": compute_claim_id(row["session_id"], row["message_id"], place.quote),
         "session_id": row["session_id"],
         "workspace": row["workspace"],
         "summary": " ".join(answer.summary.split()),
@@ -402,10 +400,7 @@ def _compute_gates(
 
 def _is_repeat(claim: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return True if two claims of a session say the same."""
-    if (claim["category"], claim["message_ids"][0]) != (
-        other["category"],
-        other["message_ids"][0],
-    ):
+    if claim["message_ids"][0] != other["message_ids"][0]:
         return False
     if not has_overlap(claim["span"], [other["span"]]):
         return False

@@ -15,28 +15,54 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.schemas.ids import compute_content_id, hash_words
+from slowwave.schemas.ids import (
+    compute_claim_id,
+    compute_content_id,
+    hash_words,
+)
 from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
-from slowwave.schemas.vocabulary import EXTRACTIVE, WITHDRAWALS, Origin, Status
+from slowwave.schemas.vocabulary import (
+    EXTRACTIVE,
+    LONGEST,
+    WITHDRAWALS,
+    Origin,
+    Status,
+)
 from slowwave.store.logs import Review, read
-from slowwave.store.notes import NOTES, PREFIX, collect_tags, parse_correction
+from slowwave.store.notes import (
+    NOTES,
+    PREFIX,
+    add_subject,
+    collect_tags,
+    parse_correction,
+)
 from slowwave.store.store import Store
 from slowwave.tasks.observe.observe import NOT_JUDGED
+from slowwave.text.cells import shorten_text
+from slowwave.text.times.days import localise
+from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import singular_words
 
 CORRECTED = [
     *("claim_id", "workspace", "summary", "category", "pack", "files"),
-    *("session_id", "status", "canonical_id", "reason"),
+    *("session_id", "status", "canonical_id", "reason", "observed_at", "utc_offset"),
 ]
 """The columns of a corrected claim on which the correcting claim depends."""
+
+
+CUT = " …"
+"""Ends a text that was cut."""
+LEAST_SUBJECT = 30
+"""Characters of a subject that is named in a correction, at least: fewer of it say nothing."""
 
 
 class CorrectedRow(ClaimRow, total=False):
     """A corrected claim."""
 
     subject: str
-    """What the claim is about: its summary, or of a claim that corrects another one the subject of that one."""
+    """What the claim is about: its summary, with the date of "next week" and the like, or of a claim that corrects
+    another one the subject of that one."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +134,10 @@ def find_corrected_claims(
         row = row if _stands(row) else by_words.get(one.words, row)
         if row is not None:
             earlier = found.get(row["session_id"])
-            subject = earlier["subject"] if earlier else row["summary"]
+            said_at = localise(row["observed_at"], row["utc_offset"])
+            subject = (
+                earlier["subject"] if earlier else add_days(row["summary"], said_at)
+            )
             found[one.session] = {**row, "subject": subject}
     return found
 
@@ -155,10 +184,11 @@ def build_correction_claims(
         claim = corrected.get(row["session_id"])
         if claim is None or parse_correction(collect_tags(row["blocks"])) is None:
             continue
-        key = (row["session_id"], claim["category"], row["text"], row["message_id"])
         claims.append(
             {
-                "claim_id": compute_content_id(*key),
+                "claim_id": compute_claim_id(
+                    row["session_id"], row["message_id"], row["text"]
+                ),
                 "session_id": row["session_id"],
                 "workspace": claim["workspace"],
                 "summary": _name_subject(row["text"], claim["subject"]),
@@ -182,13 +212,14 @@ def build_correction_claims(
 def _name_subject(text: str, subject: str) -> str:
     """Return a correction's text, followed by its subject if it lacks most of the subject's content words.
 
-    "It is 9555, not 9443" says nothing alone.
+    "It is 9555, not 9443" says nothing alone. Both are cut to what is told unasked: the person's words come first.
     """
-    words = " ".join(text.split())
+    words = shorten_text(" ".join(text.split()), LONGEST - len(CUT))
     said = singular_words(subject)
-    if 2 * len(said & singular_words(text)) > len(said):
+    room = LONGEST - len(CUT) - len(add_subject(words, ""))
+    if 2 * len(said & singular_words(text)) > len(said) or room < LEAST_SUBJECT:
         return words
-    return f"{words} (corrects: {' '.join(subject.split())})"
+    return add_subject(words, shorten_text(" ".join(subject.split()), room))
 
 
 def pair_corrections(

@@ -14,26 +14,30 @@ CLAIM = "claim"
 
 
 def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
-    """Return the claims (`claim_id`, `workspace`, `summary`) that are not excluded, by id or by their words.
+    """Return the claims (`claim_id`, `workspace`, `summary`, `detail`) that are not excluded, by id or by their words.
+
+    A detail is not told where its words are an excluded claim: a decision then stands without its reason.
 
     exclusions: rows of EXCLUSIONS.
     """
     excluded = exclusions.filter(pc.equal(exclusions["kind"], CLAIM))
     if not excluded.num_rows:
         return claims
-    words = pa.array(
-        list(
-            map(
-                hash_words,
-                claims["workspace"].to_pylist(),
-                claims["summary"].to_pylist(),
-            )
-        ),
-        pa.string(),
-    )
+    left_out = excluded["words"].combine_chunks()
     by_id = pc.is_in(claims["claim_id"], excluded["row_id"].combine_chunks())
-    return claims.filter(
-        pc.invert(pc.or_(by_id, pc.is_in(words, excluded["words"].combine_chunks())))
+    by_words = pc.is_in(_hash_column(claims, "summary"), left_out)
+    kept = claims.filter(pc.invert(pc.or_(by_id, by_words)))
+    is_left_out = pc.is_in(_hash_column(kept, "detail"), left_out)
+    details = pc.if_else(is_left_out, pa.scalar(None, pa.string()), kept["detail"])
+    at = kept.schema.get_field_index("detail")
+    return kept.set_column(at, kept.schema.field(at), details)
+
+
+def _hash_column(claims: pa.Table, name: str) -> pa.Array:
+    """Return the hashes of a column's words, as exclusions have them."""
+    rows = zip(claims["workspace"].to_pylist(), claims[name].to_pylist(), strict=True)
+    return pa.array(
+        [hash_words(place, text or "") for place, text in rows], pa.string()
     )
 
 

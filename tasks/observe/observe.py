@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.ids import compute_claim_id, compute_content_id
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CLAIMS, GATES
 from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, count_turns, is_turn
@@ -59,7 +59,7 @@ from slowwave.tasks.observe.worth import (
     select_within_budget,
 )
 
-VERSION = 25
+VERSION = 26
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 
 PERSONAL_THRIFT = 0.7
@@ -469,8 +469,8 @@ def _build_claim_row(
         extract_file_paths(row["text"])[:3] if claim.pack == "coding" else ()
     )
     return {
-        "claim_id": compute_content_id(
-            row["session_id"], category, text.quote, row["message_id"]
+        "claim_id": compute_claim_id(
+            row["session_id"], row["message_id"], claim.unit.whole_sentence.text
         ),
         "session_id": row["session_id"],
         "workspace": row["workspace"],

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.ids import compute_claim_id
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.tasks.ingest.formats.own.export import LEARNING
 from slowwave.tasks.observe.observe import NOT_JUDGED
@@ -30,9 +30,7 @@ def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
         category = blocks.get("category", "")
         session = row["session_id"]
         claim = {
-            "claim_id": compute_content_id(
-                session, category, row["text"], row["message_id"]
-            ),
+            "claim_id": compute_claim_id(session, row["message_id"], row["text"]),
             "session_id": session,
             "workspace": row["workspace"],
             "summary": blocks["summary"],

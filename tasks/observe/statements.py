@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum, prod
 
-from slowwave.tasks.observe.layers import read_sentences
+from slowwave.tasks.observe.layers import BEFORE, read_sentences
 from slowwave.tasks.observe.reader import KINDS, SETTLING, Reading
 from slowwave.tasks.observe.units import (
     AnsweredTurn,
     Unit,
     as_said,
     is_adjacent,
+    is_short_reply,
+    list_offers,
     strip_emphasis,
 )
 from slowwave.tasks.observe.worth import extract_feature_words
@@ -84,19 +86,31 @@ class Statement:
     """The sentence beside it that gives the reason."""
     proposed: float = 1.0
     """Probability that the accepted proposal would hold beyond the session if the person had said it."""
+    alone: float = 1.0
+    """Probability that a short reply would hold if nothing had been said before. From LIKELY on it says something by
+    itself."""
+    offered: AnsweredTurn | None = None
+    """What a reply accepts that says nothing by itself and answers no question."""
 
     @property
     def told(self) -> float:
         """Probability that it may be told unasked.
 
         A reply of one content word without its proposal or its reason ("Yes, do that") says nothing by itself, and one
-        that accepts a proposal holds no longer than that: "Shall I render it again?" is of the moment.
+        that accepts a proposal holds no longer than that: "Shall I render it again?" is of the moment. Nor is another
+        reply told that says nothing by itself ("Sounds good, go ahead") and accepts nothing that is known.
         """
         is_reply = self.unit.spoken.last is not None
         is_alone = self.proposal is None and self.reason is None
         if is_reply and is_alone and self._count_own_words() < FEW:
             return 0.0
-        return min(compute_told(self.reading), self.proposed)
+        least = self.alone if is_alone and self.says_nothing else 1.0
+        return min(compute_told(self.reading), self.proposed, least)
+
+    @property
+    def says_nothing(self) -> bool:
+        """Return True if it is a short reply whose own words would not hold if nothing had been said before."""
+        return self.alone < LIKELY
 
     def _count_own_words(self) -> int:
         return len(extract_feature_words(self.unit.summary))
@@ -109,8 +123,10 @@ class Statement:
 
     @property
     def proposal(self) -> AnsweredTurn | None:
-        """The proposal that it decides on, if it has few words, or mostly words of the proposal."""
-        answered = self.unit.answered
+        """The proposal that it decides on, if it says nothing by itself, has few words, or mostly the proposal's."""
+        answered = self.unit.answered or self.offered
+        if answered is not None and self.says_nothing:
+            return answered
         if answered is None or self.reading.find_likeliest(KEPT) not in SETTLED:
             return None
         words = extract_feature_words(self.unit.text)
@@ -164,6 +180,7 @@ def read_statements(
         for unit in said
         if is_kept(readings[unit.key])
     }
+    statements |= _weigh_replies(statements, in_layers=in_layers)
     statements |= _weigh_accepted(statements, in_layers=in_layers)
     for unit in said:
         told = statements[unit.key].told if unit.key in statements else 0.0
@@ -171,6 +188,45 @@ def read_statements(
         if clause:
             statements[unit.key] = clause
     return statements
+
+
+def _weigh_replies(
+    statements: Mapping[tuple[str, int], Statement], *, in_layers: bool
+) -> dict[tuple[str, int], Statement]:
+    """Return the short replies that would be told, each with what it says by itself, or else with what it accepts."""
+    replies = [
+        (key, one)
+        for key, one in statements.items()
+        if one.told >= LIKELY and is_short_reply(one.unit.spoken)
+    ]
+    alone = [as_said(one.unit.spoken, one.unit.spoken.whole) for _, one in replies]
+    read = read_sentences(alone, in_layers=in_layers)
+    weighed = {
+        key: replace(one, alone=compute_told(reading))
+        for (key, one), reading in zip(replies, read, strict=True)
+    }
+    return {
+        key: _find_offer(one, in_layers) if one.says_nothing else one
+        for key, one in weighed.items()
+    }
+
+
+def _find_offer(reply: Statement, in_layers: bool) -> Statement:
+    """Return a reply that says nothing by itself with what it accepts: the question that it answers, or the sentence
+    at the end of the turn before that likeliest holds, if the person had said it.
+    """
+    spoken = reply.unit.spoken
+    if reply.unit.answered is not None or reply.reason is not None:
+        return reply
+    offers = list_offers(spoken, BEFORE)
+    read = read_sentences(
+        [as_said(spoken, offer.text) for offer in offers], in_layers=in_layers
+    )
+    likely = [compute_told(reading) for reading in read]
+    best = max(likely, default=0.0)
+    if best < LIKELY:
+        return reply
+    return replace(reply, offered=offers[likely.index(best)], proposed=best)
 
 
 def _weigh_accepted(

@@ -15,6 +15,7 @@ from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.settings import ObserveSettings, Settings
 from slowwave.schemas.tables import CLAIMS, EXCLUSIONS, MESSAGES
 from slowwave.schemas.vocabulary import (
+    EXCLUDED,
     MASKED,
     SHARED,
     WITHDRAWALS,
@@ -109,6 +110,8 @@ NOT_PROCESSED: dict[str, Any] = {
     "assign_key": None,
 }
 """Columns of a claim that no later step has processed."""
+PENDING_AGAIN = {"dedupe_key": None, "supersede_key": None, "assign_key": None}
+"""Columns of a claim that stands, by which the later steps process it again."""
 
 
 def observe_sessions(job: Job) -> StepReport:
@@ -165,7 +168,7 @@ def _explain_other_reader(job: Job, report: StepReport) -> list[str]:
     withdrawn = report.counts["claims withdrawn"]
     return [
         f"the encoder was {before} and is {now}: people's messages are read by another reader, "
-        f"which makes other claims (earlier ones withdrawn or put in another category: {withdrawn:,}); "
+        f"which makes other claims (earlier ones withdrawn: {withdrawn:,}); "
         "notes, corrections and exclusions are kept"
     ]
 
@@ -217,7 +220,7 @@ def _delete_withdrawn(job: Job, sessions: Sequence[str]) -> None:
         sessions,
         ["claim_id"],
         by="session_id",
-        where=pc.field("reason") == WITHDRAWN,
+        where=pc.field("reason").isin(WITHDRAWALS),
     )
     job.store.delete_ids(CLAIMS, rows["claim_id"].to_pylist())
 
@@ -229,11 +232,10 @@ def _encode_earlier_claims(job: Job, report: StepReport) -> None:
     )
     if not filled.num_rows:
         return
-    pending_again = {"dedupe_key": None, "supersede_key": None, "assign_key": None}
     rows = []
     for row in add_keywords(job, filled, report).to_pylist():
         stands = row["status"] in (Status.ACTIVE, Status.DUPLICATE)
-        rows.append(row | (pending_again if stands else {"supersede_key": None}))
+        rows.append(row | (PENDING_AGAIN if stands else {"supersede_key": None}))
     job.store.merge(CLAIMS, pa.Table.from_pylist(rows, schema=CLAIMS.schema))
 
 
@@ -367,11 +369,13 @@ def _observe_group(
     claims = _weigh_group_claims(job, claims, live, shared, ids)
     # 2. Write what differs from the stored ones.
     exclusions = job.store.read(EXCLUSIONS)
-    there = job.store.read_ids(CLAIMS, ids, by="session_id")
-    stored, waiting = _split_by_session(there, seen.pending)
-    now = build_claim_rows(job, claims, stored, key, report)
-    now = remove_excluded_claims(now, exclusions)
-    fresh = select_changed_rows(now, stored, find_masked_claims(stored, shown, live))
+    stored, waiting = _split_by_session(
+        job.store.read_ids(CLAIMS, ids, by="session_id"), seen.pending
+    )
+    made = build_claim_rows(job, claims, stored, key, report)
+    now = remove_excluded_claims(made, exclusions)
+    reasons = _explain_withdrawn(made, now, find_masked_claims(stored, shown, live))
+    fresh = select_changed_rows(now, stored, reasons)
     withdrawn = _select_withdrawn(waiting, live, exclusions)
     _write_claims(job, pa.concat_tables([fresh, withdrawn]), report)
     # 3. Mark the sessions as done, but for those that wait for a model.
@@ -437,8 +441,17 @@ def _select_withdrawn(
     """Return the rows that change in waiting sessions: claims that a person excluded or whose messages are gone, as
     withdrawn, and their duplicates as active.
     """
-    kept = remove_excluded_claims(_select_standing_claims(waiting, live), exclusions)
-    return select_changed_rows(kept, waiting)
+    standing = _select_standing_claims(waiting, live)
+    kept = remove_excluded_claims(standing, exclusions)
+    return select_changed_rows(kept, waiting, _explain_withdrawn(standing, kept))
+
+
+def _explain_withdrawn(
+    claims: pa.Table, kept: pa.Table, masked: Collection[str] = ()
+) -> dict[str, str]:
+    """Return by id why claims are withdrawn: they are masked, or not among those kept, since a person left them out."""
+    left_out = set(claims["claim_id"].to_pylist()) - set(kept["claim_id"].to_pylist())
+    return dict.fromkeys(masked, MASKED) | dict.fromkeys(left_out, EXCLUDED)
 
 
 def _select_standing_claims(claims: pa.Table, live: pa.Table) -> pa.Table:
@@ -639,12 +652,12 @@ Rows = dict[str, dict[str, Any]]
 
 
 def select_changed_rows(
-    claims: pa.Table, stored: pa.Table, masked: Collection[str] = ()
+    claims: pa.Table, stored: pa.Table, reasons: Mapping[str, str]
 ) -> pa.Table:
     """Return the rows to write: new claims, changed claims, and stored claims that are no longer made.
 
-    The last are withdrawn, with another reason if they are in `masked`. An unchanged claim keeps what later steps wrote
-    to it. A claim that was withdrawn before counts as new.
+    The last are withdrawn, for what `reasons` says by their ids, or since nothing says so any more. An unchanged claim
+    keeps what later steps wrote to it. A claim that was withdrawn before counts as new.
     """
     old: Rows = {row["claim_id"]: row for row in stored.to_pylist()}
     now: Rows = {row["claim_id"]: row for row in claims.to_pylist()}
@@ -655,7 +668,7 @@ def select_changed_rows(
         if key not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)
     )
     for key in withdrawn:
-        reason = MASKED if key in masked else WITHDRAWN
+        reason = reasons.get(key, WITHDRAWN)
         changed.append({**old[key], "status": Status.SUPERSEDED, "reason": reason})
     changed += _release_duplicates(
         now, old, set(withdrawn), {row["claim_id"] for row in changed}
@@ -664,16 +677,20 @@ def select_changed_rows(
 
 
 def _select_new_or_changed(now: Rows, old: Rows) -> list[dict[str, Any]]:
-    """Return claims that are new, were withdrawn before, or differ from the stored ones in a column of CLAIM."""
+    """Return claims that are new, were withdrawn before, or differ from the stored ones in a column of CLAIM.
+
+    One that stands and says something else than before is compared and placed again.
+    """
     changed: list[dict[str, Any]] = []
     for key, row in now.items():
         before = old.get(key)
         if before is None or before["reason"] in WITHDRAWALS:
             changed.append(row)
         elif any(before[name] != row[name] for name in CLAIM):
-            changed.append(
-                {**before, **{name: row[name] for name in CLAIM}, "supersede_key": None}
-            )
+            stands = before["status"] in (Status.ACTIVE, Status.DUPLICATE)
+            is_reworded = stands and before["summary"] != row["summary"]
+            again = PENDING_AGAIN if is_reworded else {"supersede_key": None}
+            changed.append({**before, **{name: row[name] for name in CLAIM}, **again})
     return changed
 
 

@@ -82,13 +82,13 @@ class SpokenSentence:
     """Content words that are new to the session. The words of a question stay new for the answer."""
     numbers: tuple[float, ...]
     """`worth.NUMBERS`."""
-    is_part: bool = False
-    """Whether it is a clause of a sentence."""
+    part_of: Sentence | None = None
+    """The sentence of which it is a clause; None for a whole one."""
 
     @property
     def whole(self) -> str:
         """The sentence with what opens and closes it idly in its line: "No, thanks. …", "… ;-)"."""
-        if self.is_part:
+        if self.part_of is not None:
             return self.text
         message = self.turn.text
         sentences = self.turn.sentences
@@ -129,7 +129,7 @@ class SpokenSentence:
             self,
             turn=turn,
             text=strip_emphasis(text),
-            is_part=True,
+            part_of=here,
         )
 
     @property
@@ -161,6 +161,11 @@ class Unit:
     def sentence(self) -> Sentence:
         """The sentence as a span of its message."""
         return self.spoken.turn.sentences[self.spoken.at]
+
+    @property
+    def whole_sentence(self) -> Sentence:
+        """The sentence, or that of which it is a clause."""
+        return self.spoken.part_of or self.sentence
 
     @property
     def text(self) -> str:
@@ -302,7 +307,10 @@ def _is_heading_of_next(turn: TurnSentences, at: int) -> bool:
 
 
 def as_said(answer: SpokenSentence, proposal: str) -> SpokenSentence:
-    """Return a proposal as a sentence of the person who accepts it: alone, and without its question mark."""
+    """Return a proposal as a sentence of the person who accepts it: alone, and without its question mark.
+
+    So a reply may be read too, as if nothing had been said before.
+    """
     text = proposal.rstrip(ASKING)
     whole = Sentence(0, len(text), text, item=False, position=0)
     turn = TurnSentences({**answer.turn.row, "text": text}, [whole])
@@ -315,21 +323,12 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
     It is the sentence of the turn before that shares most words with the answer, among questions and what a model
     proposed to a person. If no question shares a word, the last question is returned.
     """
-    row = answer.turn.row
     last = answer.last
-    if last is None or (last.row["role"], last.row["speaker"]) == (
-        row["role"],
-        row["speaker"],
-    ):
-        return None
-    opens = all(
-        count_feature_words(above.text) < MIN_WORDS
-        for above in answer.turn.sentences[: answer.at]
-    )
-    if not opens or count_feature_words(answer.text) > TERSE:
+    is_terse = count_feature_words(answer.text) <= TERSE
+    if last is None or not is_terse or not is_reply(answer):
         return None
     words = extract_feature_words(answer.text)
-    human = row["origin"] == Origin.HUMAN
+    human = answer.turn.row["origin"] == Origin.HUMAN
     offers = [
         (len(words & extract_feature_words(above.text)), last.is_question(at), at)
         for at, above in enumerate(last.sentences)
@@ -346,6 +345,46 @@ def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
         if 0 < count_feature_words(text) <= LONGEST_ASKED
         else None
     )
+
+
+def is_short_reply(answer: SpokenSentence) -> bool:
+    """Return True if a reply has few words, or few that carry something."""
+    is_terse = count_feature_words(answer.text) <= TERSE
+    has_few = len(extract_feature_words(answer.text)) <= MIN_WORDS
+    return (is_terse or has_few) and is_reply(answer)
+
+
+def is_reply(answer: SpokenSentence) -> bool:
+    """Return True if a sentence opens a message behind somebody else's turn."""
+    row = answer.turn.row
+    last = answer.last
+    if last is None or (last.row["role"], last.row["speaker"]) == (
+        row["role"],
+        row["speaker"],
+    ):
+        return False
+    return all(
+        count_feature_words(above.text) < MIN_WORDS
+        for above in answer.turn.sentences[: answer.at]
+    )
+
+
+def list_offers(answer: SpokenSentence, characters: int) -> list[AnsweredTurn]:
+    """Return the sentences at the end of the turn before, in so many characters, that a reply may accept."""
+    last = answer.last
+    if last is None:
+        return []
+    since = len(last.text.rstrip()) - characters
+    texts = [
+        strip_emphasis(sentence.text)
+        for sentence in last.sentences
+        if sentence.start >= since
+    ]
+    return [
+        AnsweredTurn(last.row["message_id"], text)
+        for text in texts
+        if 0 < count_feature_words(text) <= LONGEST_ASKED
+    ]
 
 
 def _asks_for_before(question: str) -> bool:

@@ -16,7 +16,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from slowwave.store.lock import wait_alone
-from slowwave.store.notes import TalkLog
+from slowwave.store.notes import TalkLog, read_notes
 from tests.command_line import typed
 from tests.talk_files import session
 from tests.waiting import wait_until
@@ -194,3 +194,30 @@ def test_what_was_noted_and_talked_since_the_release_is_recalled_and_marked(
     assert PENDING not in before.briefing().text + before.context("two deckhands").text
     run_night([], settings)
     assert PENDING not in ask(store, "two deckhands on the ferry").values()
+
+
+def test_a_note_is_of_the_project_of_its_folder_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, checkout, other = (tmp_path / name for name in ("pier", "quay", "attic"))
+    for folder in (known, checkout / ".git", checkout / "src", other):
+        folder.mkdir(parents=True)
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    said = [("user", "The pier has nine lamps."), ("assistant", "Noted.")]
+    run_night([session(tmp_path / "talk", "lamps", 2, said, str(known))], settings)
+    for folder, words in (
+        (known, ()),
+        (checkout / "src", ()),
+        (other, ()),
+        (known, ("--no-project",)),
+        (other, ("--project", "pier")),
+    ):
+        monkeypatch.chdir(folder)
+        done = typed("remember", "Lamps burn.", *words, "--store", settings.store)
+        assert done.exit_code == 0, done.output
+    places = [note.workspace for note in read_notes(settings.store / settings.space)]
+    assert places == [str(known), str(checkout / "src"), None, None, str(known)]
+    both = ("--project", "pier", "--no-project")
+    refused = typed("remember", "Lamps burn.", *both, "--store", settings.store)
+    assert refused.exit_code == 1
+    assert "give one of them" in refused.output

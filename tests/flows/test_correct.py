@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
+from slowwave.context.projects.briefing import collect_due
+from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.skill import collect_skill_lines
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.exclude import run_exclude, run_include
@@ -299,3 +301,75 @@ def test_what_was_corrected_is_not_told_with_what_stands_beside_it(
     run_night([talk], settings)
     (after,) = list_told()
     assert after.startswith("cyrillic neither btw, not in the budget (")
+
+
+LONG = (
+    "Stripe comes in March, but only for the invoices of the Swiss customers: the German and the Austrian ones stay "
+    "with Paddle until their contracts end, and the sandbox account is closed by the end of the year"
+)
+PLANS = [
+    ("user", "In December we switch the billing of the county to Stripe."),
+    ("assistant", "I will keep it in mind."),
+    ("user", "Next week we move the calendar sync to CalDAV."),
+    ("assistant", "Fine."),
+]
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of a night over two plans."""
+    here = tmp_path_factory.mktemp("plans")
+    talk = session(here, "plans-1", 2, PLANS, workspace="/gate")
+    run_night([talk], Settings(store=here / "store")).check_complete()
+    return here
+
+
+def test_a_corrected_plan_is_told_where_the_plan_was(
+    plans: Path, tmp_path: Path
+) -> None:
+    settings = Settings(store=plans / "store")
+    memory = Memory.open(settings.store)
+    billing, sync = (
+        next(one for one in memory.claims() if word in one.summary)
+        for word in ("Stripe", "CalDAV")
+    )
+    assert {billing.category, sync.category} == {"plan"}
+    memory.correct(billing.id, f"{LONG}, as Ada has it in her letter to the county")
+    memory.correct(sync.id, "not before the freeze")
+    run_next(settings, tmp_path)
+    memory = Memory.open(settings.store)
+    by_words = {one.summary: one for one in memory.claims()}
+    words = next(text for text in by_words if text.startswith(LONG))
+    later = next(text for text in by_words if text.startswith("not before"))
+    assert {by_words[text].category for text in (words, later)} == {"plan"}
+    # "next week" is that of the day on which it was said
+    assert later == (
+        "not before the freeze (corrects: Next week (9 to 15 Mar 2026) we move the calendar sync to CalDAV)"
+    )
+    meant = {one.id: one.due for one in memory.intentions("/gate")}
+    assert {by_words[words].id, by_words[later].id} <= meant.keys()
+    assert meant[by_words[later].id] is None
+    told = memory.briefing(4_000, workspace="/gate").text
+    assert LONG in told
+    assert later in told
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_no_more_hits_are_given_than_asked_for_right_after_a_correction(
+    settings: Settings, k: int
+) -> None:
+    memory = open_memory(settings)
+    memory.correct(find_id(settings, "9443"), RIGHT)
+    hits = memory.recall("which port does the staging gateway listen on", k)
+    assert len(hits) <= k
+    assert hits[0].text == RIGHT
+
+
+def test_a_due_plan_that_was_corrected_is_not_open_any_more(
+    plans: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = Memory.open(plans / "store").get_view()
+    monkeypatch.setattr(Intention, "is_open", lambda one, today: True)
+    ids = {one.id for one in list_intentions(view, ("/gate",))}
+    assert len(collect_due(view, ("/gate",))) > 0
+    assert collect_due(view, ("/gate",), ids) == []

@@ -15,6 +15,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.status import collect_status
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, MERGES, PASSAGES
+from slowwave.schemas.vocabulary import Status
 from slowwave.store import Store
 from slowwave.tasks.dedupe.task import read_undone_pairs
 from slowwave.tasks.passages import task
@@ -88,6 +89,7 @@ def test_another_reader_is_named_and_keeps_what_a_person_said(tmp_path: Path) ->
     claims = {claim.summary: claim.id for claim in memory.claims(limit=None)}
     rule = next(key for text, key in claims.items() if "git" in text)
     left_out = next(key for text, key in claims.items() if "Mondays" in text)
+    (category,) = {claim.category for claim in memory.claims() if claim.id == rule}
     memory.correct(rule, "ana commits, not me")
     memory.remember("The cello is rented until spring.")
     run_exclude([left_out], "not for here", settings)
@@ -95,10 +97,12 @@ def test_another_reader_is_named_and_keeps_what_a_person_said(tmp_path: Path) ->
     report = run_night([tmp_path / "talk"], changed)
     assert report.collect_notes() == [
         "the encoder was all-MiniLM-L6-v2 and is hash-384: people's messages are read by another reader, "
-        "which makes other claims (earlier ones withdrawn or put in another category: 1); "
-        "notes, corrections and exclusions are kept"
+        "which makes other claims (earlier ones withdrawn: 0); notes, corrections and exclusions are kept"
     ]
     memory = Memory.open(settings.store, encoder=HashEncoder())
+    corrected = {claim.id: claim for claim in memory.claims(superseded=True)}[rule]
+    assert (category, corrected.category) == ("", "context")
+    assert corrected.status == Status.SUPERSEDED
     assert {claim.summary for claim in memory.claims(limit=None)} == {
         "The cello is rented until spring",
         "ana commits, not me (corrects: the git part is mine, commits come after i read the diff)",

@@ -21,7 +21,7 @@ from slowwave.engines.llm.protocol import (
 )
 from slowwave.engines.llm.scripted import make_minimal_answer
 from slowwave.schemas.errors import UsageError
-from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.ids import compute_claim_id
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings
 from slowwave.schemas.tables import MESSAGES
 from slowwave.tasks.llm.chunks import build_turns, split_into_chunks
@@ -113,7 +113,7 @@ def test_a_claim_is_grounded_in_the_words_as_they_were_said() -> None:
     assert read.rejected == []
     (row,) = build_claims_table(read.claims).to_pylist()
     assert row == {
-        "claim_id": compute_content_id("s", "decision", row["quote"], "s-1"),
+        "claim_id": compute_claim_id("s", "s-1", row["quote"]),
         "session_id": "s", "workspace": None, "summary": "The queue is kept in SQLite.", "detail": "Redis lost writes",
         "category": "decision", "pack": "coding", "files": ["config/queue.toml"],
         "quote": "We picked SQLite for the queue, because Redis lost writes", "message_ids": ["s-1"], "speaker": "Ada",
@@ -270,8 +270,11 @@ def test_two_claims_on_the_same_words_keep_apart_and_a_repeat_is_rejected() -> N
     moved = claim(1, SAID[0], summary="Ada moved to Porto in March.")
     loves = claim(1, SAID[0], summary="The river is what Ada loves.")
     again_moved = claim(1, SAID[0][:30], summary="Ada moved to Porto in March")
-    whole = drop_repeated_claims([("s/0", answered(made, [moved, loves, again_moved]))])
+    planned = claim(1, SAID[0], category="plan", summary="In March Ada moved to Porto.")
+    said = [moved, loves, again_moved, planned]
+    whole = drop_repeated_claims([("s/0", answered(made, said))])
     assert [c["summary"] for c in whole.claims] == [moved["summary"], loves["summary"]]
+    assert whole.claims[0]["category"] == moved["category"]
     assert len({c["claim_id"] for c in whole.claims}) == 2
     assert whole.rejected[0].reason == f"repeats {whole.claims[0]['claim_id']}"
 

@@ -1,5 +1,7 @@
 """What a person tells an agent: what is kept, what it is called, and how sure it is to hold."""
 
+import pytest
+
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.tasks.observe.observe import observe
 from slowwave.tasks.observe.reader import load_reader
@@ -146,3 +148,84 @@ def test_what_is_otherwise_than_before_is_told():
         "we moved from Heroku to Fly.io last night",
         "eslint is gone, we lint with biome",
     ]
+
+
+AGREED = "I suggest SQLite instead of the JSON file from now on"
+
+
+@pytest.mark.parametrize(
+    ("before", "reply", "accepted"),
+    [
+        (f"I looked at it. {AGREED}. It is faster.", "sounds good, go ahead", AGREED),
+        (f"{AGREED}. It is faster.", "yes, let's do it that way", AGREED),
+        (
+            "Shall I store the bookings in SQLite instead of the JSON file?",
+            "sounds good, go ahead",
+            "Shall I store the bookings in SQLite instead of the JSON file?",
+        ),
+    ],
+)
+def test_a_reply_that_says_nothing_by_itself_is_told_with_what_it_accepts(
+    before, reply, accepted
+):
+    claims = claims_of(
+        (HUMAN, "have a look at the booking page"),
+        (MODEL, before),
+        (HUMAN, reply),
+        (MODEL, "Done."),
+    )
+    (told,) = [
+        one for one in claims if one["confidence"] >= LIKELY and one["quote"] in reply
+    ]
+    assert accepted in told["summary"]
+    assert len(told["message_ids"]) == 2
+
+
+def test_a_reply_that_accepts_nothing_that_holds_is_not_told():
+    claims = claims_of(
+        (HUMAN, "have a look at the booking page"),
+        (MODEL, "I looked at it. There are three files. All tests pass."),
+        (HUMAN, "sounds good, go ahead"),
+        (MODEL, "Ok."),
+    )
+    assert not [one for one in claims if one["confidence"] >= LIKELY]
+
+
+def test_a_short_rule_is_told_as_it_is():
+    claims = claims_of(
+        (HUMAN, "have a look at the booking page"),
+        (MODEL, "I added a cache in Redis."),
+        (HUMAN, "no redis here please"),
+        (MODEL, "Ok."),
+    )
+    (rule,) = [one for one in claims if one["quote"] == "no redis here please"]
+    assert rule["confidence"] >= LIKELY
+
+
+def test_a_claims_id_is_that_of_its_sentence_whoever_reads_it():
+    said_ = [
+        (HUMAN, "have a look at the booking page"),
+        (MODEL, "Slots of 30 minutes?"),
+        (
+            HUMAN,
+            "30 is too short. slots are 45 minutes from now on. never push to main",
+        ),
+        (MODEL, "Shall commits be signed?"),
+        (HUMAN, "yes"),
+    ]
+    table = said(*((*who, None, text) for who, text in said_), source="claude-code")
+    read = [
+        observe(table, ObserveSettings(), in_layers=in_layers).claims.to_pylist()
+        for in_layers in (True, False)
+    ]
+    one, other = ({row["claim_id"]: row for row in rows} for rows in read)
+    shared = one.keys() & other.keys()
+    assert len(shared) >= 2
+    words = ("session_id", "workspace", "observed_at")
+    for key in shared:
+        assert [one[key][name] for name in words] == [
+            other[key][name] for name in words
+        ]
+    # They differ in what a reader makes of the sentences.
+    fields = ("category", "detail", "quote", "confidence")
+    assert any(one[key][name] != other[key][name] for key in shared for name in fields)

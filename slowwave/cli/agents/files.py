@@ -19,7 +19,9 @@ from slowwave.text.marked import (
 from slowwave.text.words import count_noun
 
 if TYPE_CHECKING:
-    from slowwave.context.projects.projection import Pages
+    from collections.abc import Iterable
+
+    from slowwave.context.projects.projection import PageLine, Pages
     from slowwave.memory import Memory
 
 BLOCK_BUDGET = 1_000
@@ -114,7 +116,7 @@ def project(
         if _keep_block(block, file, to, explain_empty(view, places)):
             log_recall(
                 memory.root / memory.space,
-                {line.claim: [line.own_words] for line in written_lines},
+                _collect_words(written_lines),
             )
     if pages is not None:
         due, written_claims = build_pages(view, places, has_injection, min_confidence)
@@ -185,8 +187,15 @@ def skill(
     if changed:
         log_recall(
             memory.root / memory.space,
-            {line.claim: [line.own_words] for line in written_lines if line.claim},
+            _collect_words(written_lines),
         )
+
+
+def _collect_words(lines: "Iterable[PageLine]") -> dict[str, list[str]]:
+    """Return the words of lines by the ids of their claims."""
+    return {
+        claim: words for line in lines for claim, words in line.words_by_claim.items()
+    }
 
 
 def _name_skill(name: str | None, file: Path | None, title: str) -> str:

@@ -5,7 +5,7 @@ standing claims; of a project those about it. Nothing is said twice. A session i
 the shortest prefix of its id that is unique in the store.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -55,6 +55,7 @@ from slowwave.schemas.rows import SummaryRow
 from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS, TRUST
 from slowwave.schemas.tables import SESSIONS as SESSIONS_TABLE
 from slowwave.schemas.vocabulary import (
+    EXCLUDED,
     MODEL_KEY,
     Role,
     Status,
@@ -62,7 +63,7 @@ from slowwave.schemas.vocabulary import (
     Trust,
     is_own,
 )
-from slowwave.store.notes import PREFIX
+from slowwave.store.notes import PREFIX, add_subject
 from slowwave.text.cells import shorten_text
 from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.pyramid import MASTER
@@ -142,7 +143,7 @@ def collect_briefing_kinds(
     own = view.find_session_ids(own_sessions)
     facts = collect_facts(view, places, corrected)
     sessions, open_ends = collect_session_lines(view, places, own)
-    facts, due = join_due(facts, collect_due(view, places))
+    facts, due = join_due(facts, collect_due(view, places, corrected))
     open_ends = [*due, *open_ends]
     topics = collect_topic_summaries(view, places, own)
     kinds: Kinds = [[*unreleased, *facts], open_ends, sessions, topics]
@@ -225,8 +226,13 @@ def _name_project(
     return replace(line, source=source)
 
 
-def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
-    """Return the intentions that hold now: whose day has come, or what they wait for came up in a session lately."""
+def collect_due(
+    view: View, places: Sequence[str] = (), corrected: Collection[str] = ()
+) -> list[Line]:
+    """Return the intentions that hold now: whose day has come, or what they wait for came up in a session lately.
+
+    Those of claims in `corrected` are left out.
+    """
     today = datetime.now().astimezone().date()
     return [
         Line(
@@ -235,7 +241,7 @@ def collect_due(view: View, places: Sequence[str] = ()) -> list[Line]:
             own_words=(one.text,),
         )
         for one in list_intentions(view, places)
-        if one.is_open(today)
+        if one.id not in corrected and one.is_open(today)
     ][:OPEN_ENDS]
 
 
@@ -314,7 +320,7 @@ def _name_corrected(
         for key, row in rows.items()
     }
     return [
-        replace(hit, text=f"{hit.text} (corrects: {subjects[hit.id]})")
+        replace(hit, text=add_subject(hit.text, subjects[hit.id]))
         if hit.id in subjects
         else hit
         for hit in hits
@@ -385,6 +391,7 @@ def collect_facts(
             f"{claim.text} {claim.code_note}".strip(),
             claim.source,
             own_words=(claim.text,) if claim.code_note else (),
+            parts=claim.parts,
         )
         for claim in join_by_message(view, claims[:MOST_LINES], addresses_nobody)
     ]
@@ -533,21 +540,25 @@ def collect_session_lines(
     open_ends = list[Line]()
     rows = _read_last_sessions(view, places, own)
     sources = _cite_sessions(view, rows)
-    said = _collect_said(view, places, list(sources)[:MOST_SESSIONS])
+    recent = list(sources)[:MOST_SESSIONS]
+    said = _collect_said(view, places, recent)
+    left_out = _collect_left_out(view, recent)
     topics = _name_topics(view, said)
     for row in rows:
-        source = sources[row["scope_id"]]
+        key = row["scope_id"]
+        source = sources[key]
         session = source.session or ""
         told, label, waiting = split_open_part(row["text"])
         if len(sessions) < MOST_SESSIONS:
-            text = _tell_session(row, told, said.get(session, ()))
-            text = " ".join((text or topics.get(session, "")).split())
-            text = shorten_text(text, QUOTE_CHARS)
-            sessions.append(_make_line(view, row["scope_id"], text, source, own))
+            text = _tell_session(row, told, said.get(session, ()), left_out)
+            line = " ".join((text or topics.get(session, "")).split())
+            shown = shorten_text(line, QUOTE_CHARS)
+            sessions.append(_make_line(view, key, shown, source, own))
         by: Speaker = "person" if label == UNANSWERED else "model"
         if by == "person" or not _is_answered(waiting, said.get(session, ())):
-            asked = replace(source, by=by)
-            open_ends.append(_make_line(view, row["scope_id"], waiting, asked, own))
+            open_ends.append(
+                _make_line(view, key, waiting, replace(source, by=by), own)
+            )
     return sessions, [line for line in open_ends if line.text][:OPEN_ENDS]
 
 
@@ -596,6 +607,16 @@ def _collect_said(
     return said
 
 
+def _collect_left_out(view: View, sessions: Sequence[str]) -> dict[str, list[str]]:
+    """Return the words of the claims of some sessions that a person left out, by the session."""
+    of_sessions = pc.field("session_id").isin(pa.array(sessions, pa.string()))
+    where = of_sessions & (pc.field("reason") == EXCLUDED)
+    left_out = defaultdict[str, list[str]](list)
+    for row in view.read(CLAIMS, ["session_id", "summary"], where).to_pylist():
+        left_out[row["session_id"]].append(fold_text(row["summary"]))
+    return left_out
+
+
 def _name_topics(
     view: View, said: Mapping[str, Sequence[StandingClaim]]
 ) -> dict[str, str]:
@@ -619,6 +640,7 @@ def _tell_session(
     row: SummaryRow,
     told: str,
     said: Sequence[StandingClaim],
+    left_out: Mapping[str, Sequence[str]],
 ) -> str:
     """Return what is told of a session: a model's summary, or what was asked, settled and reported.
 
@@ -629,11 +651,13 @@ def _tell_session(
         row: the session's summary.
         told: its text without what is open.
         said: the session's standing claims, however sure.
+        left_out: by session, the words of the claims that a person left out, folded.
     """
     parts = split_told_parts(told)
     if parts is None or row["step_key"].startswith(MODEL_KEY):
         return told
     doubtful = [fold_text(one.text) for one in said if not one.may_instruct]
+    doubtful += left_out.get(row["scope_id"], ())
     asked = " ".join(
         sentence
         for sentence in _list_sentences(parts.get(ASKED, ""))

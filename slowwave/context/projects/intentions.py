@@ -28,7 +28,8 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
-from slowwave.schemas.vocabulary import Origin
+from slowwave.schemas.vocabulary import LONGEST, Origin
+from slowwave.store.notes import cut_subject
 from slowwave.text.fence import escape_line
 from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.rarity import weigh_word
@@ -59,8 +60,6 @@ HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """Where a name in code has another word: NotificationShim."""
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s|\n")
 """What divides the sentences of a prompt."""
-LONGEST = 300
-"""Characters of an intention: a longer text is a report."""
 FULL = 5
 """Content words from which a part of a sentence waits for something of its own."""
 LEAST = 3.0
@@ -527,7 +526,13 @@ def list_days(view: View) -> dict[str | None, list[date]]:
 
 def _is_dated(claim: StandingClaim) -> bool:
     """Return True if a claim names a coming day."""
-    return bool(claim.source.at and find_coming_day(claim.text, claim.source.at))
+    return _find_due(claim) is not None
+
+
+def _find_due(claim: StandingClaim) -> date | None:
+    """Return the coming day that a claim names, but for a day of what it corrects."""
+    at = claim.source.at
+    return find_coming_day(cut_subject(claim.text), at) if at else None
 
 
 @dataclass(frozen=True)
@@ -567,8 +572,7 @@ def _make_intentions(
         names=(),
     )
     if claim.category != PLAN:
-        due = find_coming_day(claim.text, whole.said_at) if whole.said_at else None
-        found = [_set_due(whole, due, talk)]
+        found = [_set_due(whole, _find_due(claim), talk)]
     else:
         is_sure = claim.confidence >= SURE
         lines = [

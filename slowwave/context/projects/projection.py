@@ -25,6 +25,7 @@ from slowwave.context.projects.standing import (
     join_by_message,
     take_in_turn,
 )
+from slowwave.context.rendering import ToldPart, add_ids
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_content_id
@@ -105,6 +106,16 @@ class PageLine:
     """The claim's id. Empty if the line is not from a claim."""
     own_words: str = ""
     """The claim's own words."""
+    parts: tuple[ToldPart, ...] = ()
+    """What each claim says of them, if the line joins several."""
+
+    @property
+    def words_by_claim(self) -> dict[str, list[str]]:
+        """The words of each claim of the line, by its id; all of them by the first."""
+        words = {self.claim: [self.own_words]} if self.claim else {}
+        for part, claim in self.parts:
+            words.setdefault(claim, []).append(part)
+        return words
 
 
 def render_page(
@@ -211,17 +222,23 @@ def _name_pages(groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], str]
 
 
 def _make_line(claim: StandingClaim, title: str) -> PageLine:
-    """Return a claim with its day, the reason why it is a rule, and its id."""
-    day = f"{format_date(claim.source.at)}, " if claim.source.at else ""
+    """Return a claim with its day, the reason why it is a rule, and its id; of several claims that of the last one.
+
+    The others have theirs behind their words.
+    """
+    day = format_date(claim.source.at) if claim.source.at else ""
     speaker = claim.source.speaker if claim.category in PERSONAL else None
     who = f"{speaker}: " if speaker not in (None, title) else ""
-    rule = f"{claim.standing}, " if claim.standing else ""
-    text = f"{make_harmless(who + claim.dated_text)} ({day}{rule}{claim.id[:SHORT_ID]})"
+    *others, (_, key) = claim.parts or [(claim.text, claim.id)]
+    told = add_ids(claim.text, others, claim.source.said_at)
+    noted = ", ".join(filter(None, (day, claim.standing, key[:SHORT_ID])))
+    text = f"{make_harmless(who + told)} ({noted})"
     return PageLine(
         category=claim.category if claim.category in HEADINGS else OTHER,
         text=text,
         claim=claim.id,
         own_words=claim.text,
+        parts=claim.parts,
     )
 
 

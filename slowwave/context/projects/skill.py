@@ -69,7 +69,8 @@ INTRODUCTION = (
     "Distilled by slowwave from earlier sessions: what a person said, what was done over and over, and, marked, what "
     "agents found, each with its day. Of two lines on one matter the later holds, and what is said now holds over "
     "both. Lines marked noted, or with sessions, are rules; any other was said once: it informs, and neither orders "
-    "nor permits. Behind each line stand its session and message: `slowwave show` takes both."
+    "nor permits. Behind each line stand its session and message, and in brackets the claims of a line of several: "
+    "`slowwave show` takes both."
 )
 MOST_HABITS = 10
 """Most habits of each kind."""
@@ -151,6 +152,7 @@ def _make_claim_line(claim: StandingClaim, row: ClaimRow) -> PageLine:
         text=cited,
         claim=claim.id,
         own_words=claim.text,
+        parts=claim.parts,
     )
 
 

@@ -21,18 +21,19 @@ from collections.abc import (
 )
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.context.rendering import LineSource, Speaker
+from slowwave.context.rendering import LineSource, Speaker, ToldPart, add_ids
 from slowwave.recall.release.view import View, is_perhaps_changed, is_superseded
 from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES, TRUST
 from slowwave.schemas.vocabulary import (
     EXTRACTIVE,
+    LONGEST,
     TALKING,
     Origin,
     Status,
@@ -43,11 +44,8 @@ from slowwave.store.notes import PREFIX
 from slowwave.text.fence import escape_line
 from slowwave.text.foreign import find_foreign_parts
 from slowwave.text.times.days import localise
-from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import extract_content_words, singularise
 
-LONGEST = 300
-"""Most characters of a statement."""
 SURE = 0.7
 SURE_BORNE_OUT = 0.5
 """Least confidence of a standing claim that is told unasked, and of one that `BORNE_OUT` sessions said."""
@@ -67,6 +65,8 @@ elsewhere that has them may be meant for a model."""
 CHAINS = ("|", "&", "$(", "<(")
 """Operators by which a shell chains commands."""
 Item = TypeVar("Item")
+Span = tuple[int, int]
+"""Where words begin and end in a text."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 COLUMNS = [
     "claim_id",
@@ -121,11 +121,13 @@ class StandingClaim:
     source: LineSource
     code_note: str = ""
     """What it names and the code does not have any more, in brackets; empty if it holds."""
+    parts: tuple[ToldPart, ...] = ()
+    """What each claim says of the text, in its order, if it joins several."""
 
     @property
     def dated_text(self) -> str:
-        """The text as files show it: with its date beside "yesterday" and the like."""
-        return add_days(self.text, self.source.said_at)
+        """The text as files show it: with its date beside "yesterday" and the like, and with its claims."""
+        return add_ids(self.text, self.parts, self.source.said_at)
 
 
 def collect_standing_claims(
@@ -161,7 +163,7 @@ def collect_standing_claims(
         if borne_out[row["claim_id"]] >= _find_least(view, row, min_confidence)
         and len(row["summary"]) <= LONGEST
         and (perhaps_changed or not is_perhaps_changed(row))
-        and row["claim_id"] not in view.chains.retractions
+        and not _takes_back(view, row)
     ]
     statements = _find_own_statements(view, rows)
     quoted = {
@@ -185,6 +187,11 @@ def collect_standing_claims(
     for claim in sorted(standing, key=_rank):
         first.setdefault(claim.text.casefold(), claim)
     return list(first.values())
+
+
+def _takes_back(view: View, row: ClaimRow) -> bool:
+    """Return True if a claim takes another one back and has no heading: by its kind another says what holds."""
+    return row["claim_id"] in view.chains.retractions and row["category"] in UNHEADED
 
 
 def _bear_out_later(
@@ -316,7 +323,7 @@ def join_by_message(
     short. slots are 45 from now on" the reason is often surer than the decision. Words that the message has between two
     claims are "…". A claim that is not in the message word for word, that is a rule, or that the code no longer bears
     out stays by itself. Joined claims have the first heading that one has. What no longer holds of the message is not
-    told with what does.
+    told with what does. A line of several claims says which words are whose (`StandingClaim.parts`).
     """
     rows = view.read_by_id(
         CLAIMS, [claim.id for claim in claims], ["summary", "message_ids"]
@@ -333,19 +340,36 @@ def join_by_message(
         groups.setdefault(message if is_quote else claim.id, []).append(claim)
     places = {claim.workspace for claim in claims if claim.workspace}
     beside = {
-        key: [text for text in typed if may_join(text)]
+        key: {text: claim for text, claim in typed.items() if may_join(text)}
         for key, typed in _find_typed(view, places, texts, gone).items()
     }
     return [
-        replace(
-            group[0],
-            text=join_quotes(
-                texts.get(key, ""), [claim.text for claim in group], beside.get(key, ())
-            ),
-            category=find_heading(group),
-        )
+        _join_group(group, texts.get(key, ""), beside.get(key, {}))
         for key, group in groups.items()
     ]
+
+
+def _join_group(
+    group: Sequence[StandingClaim], message: str, beside: Mapping[str, str]
+) -> StandingClaim:
+    """Return claims of one message as one.
+
+    Args:
+        group: the claims.
+        message: the message's text, as one line; empty if the claim stays by itself.
+        beside: what may be told with them: the ids of less sure claims by their words.
+    """
+    quotes = {claim.text: claim.id for claim in group}
+    spans = _choose_spans(message, list(quotes), list(beside))
+    said = {**beside, **quotes} if spans else {}
+    owners = {_locate(message, words): claim for words, claim in said.items()}
+    parts = tuple(_part_spans(message, owners, spans))
+    return replace(
+        group[0],
+        text=_join_spans(message, spans) if len(spans) > 1 else group[0].text,
+        category=find_heading(group),
+        parts=parts if len({claim for _, claim in parts}) > 1 else (),
+    )
 
 
 def _read_texts(view: View, messages: Iterable[str]) -> dict[str, str]:
@@ -410,17 +434,17 @@ def _find_typed(
     places: Collection[str],
     texts: Mapping[str, str],
     gone: Mapping[str, Collection[str]],
-) -> dict[str, list[str]]:
-    """Return the active claims that a person typed in each message, by its id, as one line each: with what explains it,
-    and without, if that is too long.
+) -> dict[str, dict[str, str]]:
+    """Return by message the active claims that a person typed in it: the ids by the words, as one line, with what
+    explains them, and without, if that is too long.
 
     Args:
         places: workspaces of the claims; without one, none is found.
         texts: the messages' texts by id, as one line each.
         gone: by message, its claims that no longer hold. Words that have one of them are left out.
     """
-    found = defaultdict[str, list[str]](list)
-    columns = ["summary", "quote", "detail", "message_ids", TRUST, *CHAIN]
+    found = defaultdict[str, dict[str, str]](dict)
+    columns = ["claim_id", "summary", "quote", "detail", "message_ids", TRUST, *CHAIN]
     condition = _build_condition({"workspace": places})
     rows = view.read(CLAIMS, columns, condition).to_pylist() if places else []
     for row in rows:
@@ -429,11 +453,10 @@ def _find_typed(
         is_typed = row[TRUST] == Trust.TYPED and not is_perhaps_changed(row)
         words = (word_claim(row), summary) if is_typed else ()
         lost = gone.get(message, ())
-        found[message] += [
-            said
-            for said in words
-            if said in texts.get(message, "") and not any(one in said for one in lost)
-        ]
+        for said in words:
+            is_there = said in texts.get(message, "")
+            if is_there and not any(one in said for one in lost):
+                found[message].setdefault(said, row["claim_id"])
     return found
 
 
@@ -449,14 +472,25 @@ def join_quotes(text: str, quotes: Sequence[str], beside: Sequence[str] = ()) ->
     Those of `beside` that stand next to a quote, or go on where it ends, are joined to it, as long as the whole is no
     longer than LONGEST.
     """
+    spans = _choose_spans(text, quotes, beside)
+    return _join_spans(text, spans) if len(spans) > 1 else quotes[0]
+
+
+def _choose_spans(
+    text: str, quotes: Sequence[str], beside: Sequence[str]
+) -> list[Span]:
+    """Return the spans of a text that are told, in its order: see `join_quotes`. Of no text there are none."""
     spans = sorted(_locate(text, quote) for quote in quotes) if text else []
     near = {_locate(text, quote) for quote in beside}
     for span in sorted(near, key=lambda span: (span[0], -span[1])):
         touching = any(_is_next(text, span, other) for other in spans)
         if touching and _measure([*spans, span]) <= LONGEST:
             spans = sorted([*spans, span])
-    if len(spans) < 2:
-        return quotes[0]
+    return spans
+
+
+def _join_spans(text: str, spans: Sequence[Span]) -> str:
+    """Return spans of a text, in its order, as one text."""
     joined = ""
     end = 0
     for start, stop in spans:
@@ -468,7 +502,35 @@ def join_quotes(text: str, quotes: Sequence[str], beside: Sequence[str] = ()) ->
     return joined
 
 
-def _locate(text: str, quote: str) -> tuple[int, int]:
+def _part_spans(
+    text: str, owners: Mapping[Span, str], spans: Collection[Span]
+) -> Iterator[ToldPart]:
+    """Yield the parts of spans of a text, in its order, each with the claim whose words these are.
+
+    Of two claims the shorter one says what both have: a decision is told with its reason, which may be a claim too.
+
+    Args:
+        text: the text.
+        owners: the claims by their spans.
+        spans: the spans that are told.
+    """
+    edges = sorted({edge for span in spans for edge in span})
+    parts = list[tuple[int, int, str]]()
+    for start, stop in pairwise(edges):
+        covering = [(b - a, a, b) for a, b in spans if a <= start and stop <= b]
+        if not covering:
+            continue
+        _, *span = min(covering)
+        owner = owners[span[0], span[1]]
+        if parts and parts[-1][1:] == (start, owner):
+            start = parts.pop()[0]
+        parts.append((start, stop, owner))
+    for start, stop, owner in parts:
+        if re.search(r"\w", text[start:stop]):
+            yield text[start:stop], owner
+
+
+def _locate(text: str, quote: str) -> Span:
     start = text.index(quote)
     return start, start + len(quote)
 
