@@ -31,7 +31,6 @@ from slowwave.context.projects.standing import (
     take_in_turn,
 )
 from slowwave.context.rendering import (
-    OMITTED,
     Format,
     Line,
     LineSource,
@@ -45,6 +44,7 @@ from slowwave.recall.hits import QUOTE_CHARS, Hit, fold_text, has_words
 from slowwave.recall.live import ReadSession, find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.view import (
+    OMITTED,
     View,
     format_change,
     is_superseded,
