@@ -180,7 +180,8 @@ WITHDRAWN = "its session was observed again and no longer says so"
 MASKED = (
     "its words are masked: they recur over many sessions, or recall had handed them out"
 )
-WITHDRAWALS = (WITHDRAWN, MASKED)
+EXCLUDED = "a person left it out"
+WITHDRAWALS = (WITHDRAWN, MASKED, EXCLUDED)
 """Reasons of a superseded claim that no later claim replaces."""
 
 SPOKEN = (Origin.HUMAN, Origin.MODEL)

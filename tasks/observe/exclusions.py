@@ -18,9 +18,19 @@ def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
 
     exclusions: rows of EXCLUSIONS.
     """
+    return claims.filter(pc.invert(_mask_excluded(claims, exclusions)))
+
+
+def list_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> list[str]:
+    """Return the ids of the claims that are excluded, by id or by their words."""
+    excluded = claims.filter(_mask_excluded(claims, exclusions))
+    ids: list[str] = excluded["claim_id"].to_pylist()
+    return ids
+
+
+def _mask_excluded(claims: pa.Table, exclusions: pa.Table) -> pa.ChunkedArray:
+    """Return which claims are excluded."""
     excluded = exclusions.filter(pc.equal(exclusions["kind"], CLAIM))
-    if not excluded.num_rows:
-        return claims
     words = pa.array(
         list(
             map(
@@ -32,9 +42,7 @@ def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
         pa.string(),
     )
     by_id = pc.is_in(claims["claim_id"], excluded["row_id"].combine_chunks())
-    return claims.filter(
-        pc.invert(pc.or_(by_id, pc.is_in(words, excluded["words"].combine_chunks())))
-    )
+    return pc.or_(by_id, pc.is_in(words, excluded["words"].combine_chunks()))
 
 
 def add_exclusions(also: Mapping[str, str], exclusions: pa.Table) -> dict[str, str]:

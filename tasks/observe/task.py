@@ -15,6 +15,7 @@ from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.settings import ObserveSettings, Settings
 from slowwave.schemas.tables import CLAIMS, EXCLUSIONS, MESSAGES
 from slowwave.schemas.vocabulary import (
+    EXCLUDED,
     MASKED,
     SHARED,
     WITHDRAWALS,
@@ -51,7 +52,11 @@ from slowwave.tasks.observe.corrections import (
     find_corrected_claims,
     read_corrections,
 )
-from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
+from slowwave.tasks.observe.exclusions import (
+    add_exclusions,
+    list_excluded_claims,
+    remove_excluded_claims,
+)
 from slowwave.tasks.observe.layers import SHIPPED, can_open_layers
 from slowwave.tasks.observe.observe import (
     COLUMNS,
@@ -217,7 +222,7 @@ def _delete_withdrawn(job: Job, sessions: Sequence[str]) -> None:
         sessions,
         ["claim_id"],
         by="session_id",
-        where=pc.field("reason") == WITHDRAWN,
+        where=pc.field("reason").isin([WITHDRAWN, EXCLUDED]),
     )
     job.store.delete_ids(CLAIMS, rows["claim_id"].to_pylist())
 
@@ -371,7 +376,9 @@ def _observe_group(
     stored, waiting = _split_by_session(there, seen.pending)
     now = build_claim_rows(job, claims, stored, key, report)
     now = remove_excluded_claims(now, exclusions)
-    fresh = select_changed_rows(now, stored, find_masked_claims(stored, shown, live))
+    reasons = dict.fromkeys(find_masked_claims(stored, shown, live), MASKED)
+    reasons |= dict.fromkeys(list_excluded_claims(stored, exclusions), EXCLUDED)
+    fresh = select_changed_rows(now, stored, reasons)
     withdrawn = _select_withdrawn(waiting, live, exclusions)
     _write_claims(job, pa.concat_tables([fresh, withdrawn]), report)
     # 3. Mark the sessions as done, but for those that wait for a model.
@@ -438,7 +445,8 @@ def _select_withdrawn(
     withdrawn, and their duplicates as active.
     """
     kept = remove_excluded_claims(_select_standing_claims(waiting, live), exclusions)
-    return select_changed_rows(kept, waiting)
+    reasons = dict.fromkeys(list_excluded_claims(waiting, exclusions), EXCLUDED)
+    return select_changed_rows(kept, waiting, reasons)
 
 
 def _select_standing_claims(claims: pa.Table, live: pa.Table) -> pa.Table:
@@ -639,12 +647,14 @@ Rows = dict[str, dict[str, Any]]
 
 
 def select_changed_rows(
-    claims: pa.Table, stored: pa.Table, masked: Collection[str] = ()
+    claims: pa.Table,
+    stored: pa.Table,
+    reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> pa.Table:
     """Return the rows to write: new claims, changed claims, and stored claims that are no longer made.
 
-    The last are withdrawn, with another reason if they are in `masked`. An unchanged claim keeps what later steps wrote
-    to it. A claim that was withdrawn before counts as new.
+    The last are withdrawn, some of them for the reasons given by id. An unchanged claim keeps what later steps wrote to
+    it. A claim that was withdrawn before counts as new.
     """
     old: Rows = {row["claim_id"]: row for row in stored.to_pylist()}
     now: Rows = {row["claim_id"]: row for row in claims.to_pylist()}
@@ -655,7 +665,7 @@ def select_changed_rows(
         if key not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)
     )
     for key in withdrawn:
-        reason = MASKED if key in masked else WITHDRAWN
+        reason = reasons.get(key, WITHDRAWN)
         changed.append({**old[key], "status": Status.SUPERSEDED, "reason": reason})
     changed += _release_duplicates(
         now, old, set(withdrawn), {row["claim_id"] for row in changed}
