@@ -48,7 +48,7 @@ from slowwave.schemas.tables import (
     SESSIONS,
     SUMMARIES,
 )
-from slowwave.schemas.vocabulary import SPOKEN, LedgerKind, Role
+from slowwave.schemas.vocabulary import EXCLUDED, SPOKEN, LedgerKind, Role
 from slowwave.store.logs import INCLUDED, Review, append
 from slowwave.store.names import SHORTEST, NamedRow, find_named_row
 from slowwave.store.notes import (
@@ -140,12 +140,13 @@ def _leave_out(store: Store, named: Named, why: str) -> list[str]:
     done = [exclude_sessions(store, [*named.sessions.values()], why)]
     done.append(_exclude_messages(store, named.messages, why))
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
+    quotes = _list_excluded_quotes(store, named.claims.values())
     new: list[ExclusionRow] = [
         {
             "row_id": key,
             "kind": CLAIM,
             "session_id": row["session_id"],
-            "inactive": sorted(find_telling_messages(store, row).keys() - excluded),
+            "inactive": sorted(find_telling_messages(store, row, quotes) - excluded),
             "words": hash_words(row["workspace"], row["summary"]),
         }
         for key, row in named.claims.items()
@@ -386,26 +387,37 @@ def _add_messages(named: Named, store: Store, ids: Sequence[str]) -> None:
     named.messages |= {row["message_id"]: row["session_id"] for row in rows}
 
 
-def find_telling_messages(store: Store, claim: Row) -> dict[str, str]:
-    """Return the messages that tell a claim and nothing else, with their texts: its own, if it has no other sentence,
-    and what a model answered with an echo of it.
+def _list_excluded_quotes(store: Store, claims: Iterable[ClaimRow]) -> list[str]:
+    """Return the quotes of some claims, and of those that were excluded before."""
+    before = store.read(CLAIMS, ["quote"], pc.field("reason") == EXCLUDED)
+    return [*before["quote"].to_pylist(), *(row["quote"] for row in claims)]
+
+
+def find_telling_messages(
+    store: Store,
+    claim: ClaimRow,
+    quotes: Iterable[str],
+) -> set[str]:
+    """Return the ids of the messages that tell a claim and nothing else: its own, if that has no words beside the given
+    quotes, and what a model answered with an echo of it.
     """
     columns = ["message_id", "seq", "role", "origin", "text"]
     rows = store.read_ids(MESSAGES, [claim["session_id"]], columns, by="session_id")
     said = [row for row in rows.sort_by("seq").to_pylist() if row["origin"] in SPOKEN]
     own = claim["message_ids"][:1]
     places = [at for at, row in enumerate(said) if row["message_id"] in own]
-    telling = dict[str, str]()
+    changed = ChangedClaim.from_texts(claim["summary"])
+    telling = set[str]()
     for at in places:
-        rest = said[at]["text"].replace(claim["quote"], "")
+        rest = said[at]["text"]
+        for quote in quotes:
+            rest = rest.replace(quote, "")
         if not singular_words(rest):
-            telling[said[at]["message_id"]] = said[at]["text"]
-        answers = takewhile(lambda row: row["role"] != Role.USER, said[at + 1 :])
-        changed = ChangedClaim.from_texts(claim["summary"])
-        for row in answers:
+            telling.add(said[at]["message_id"])
+        for row in takewhile(lambda row: row["role"] != Role.USER, said[at + 1 :]):
             sentences = split_sentences(row["text"])
             if any(changed.is_echoed(singular_words(one.text)) for one in sentences):
-                telling[row["message_id"]] = row["text"]
+                telling.add(row["message_id"])
     return telling
 
 

@@ -168,15 +168,16 @@ def test_the_messages_of_a_claim_taken_back_do_not_tell_it(tmp_path: Path) -> No
         ("assistant", "Set to port 9443 as you asked."),
         ("user", "We deploy on Fridays. The logs go to /var/log/kite.log."),
         ("assistant", "Noted."),
+        ("user", "The cache lives in Valkey. The queue runs on Faktory."),
     ]
     run_night([session(tmp_path, "a", 2, said)], settings).check_complete()
-    words = ("9443", "kite.log")
+    words = ("9443", "kite.log", "Valkey", "Faktory")
     wanted = [key for word in words for key in find_claims(settings, word)]
     run_exclude(wanted, "it was made up", settings).check_complete()
 
     def ask() -> str:
         memory = Memory.open(settings.store, encoder=HashEncoder())
-        asked = "Which port has the admin console, and where do the logs go?"
+        asked = "Which port has the admin console, where do logs go, what of cache and queue?"
         hits = memory.recall(asked, 10, everything=True)
         texts = [hit.text for hit in hits]
         return "\n".join([*texts, memory.context(asked, 400).text])
