@@ -209,7 +209,11 @@ def _rank_others(
         if is_answer and _is_left_out(whole, query) and not is_question(hit.text):
             continue
         factor = 1 / PERSON_FIRST if is_answer else PERSON_FIRST
-        notes = _note_changes(changes.get(row["message_id"], ()))
+        # the person's message of the turn stands before its answer, and says what came later
+        known = "\n".join(_flatten(change.successor.text) for change in hit.changes)
+        notes = _note_changes(
+            changes.get(row["message_id"], ()), known if is_answer else ""
+        )
         line = make_line(
             hit.sources[1].quote if is_answer else whole,
             make_source(view, row),

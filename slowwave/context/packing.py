@@ -480,8 +480,8 @@ def names_project(query: str, line: Line) -> bool:
 
 
 def tell_replies_once(lines: Sequence[Line]) -> list[Line]:
-    """Return the lines without the words of a note that another line has (of a reply: that it begins with), or a note
-    before.
+    """Return the lines without the words of a note that are a line of their own, the beginning of one, or those of a
+    note before.
     """
     told = [" ".join(line.pieces) for line in lines]
     once = []
@@ -489,7 +489,7 @@ def tell_replies_once(lines: Sequence[Line]) -> list[Line]:
         notes = []
         for note in line.notes:
             words = _read_words(note, line)
-            if words and _is_told(note, words, told):
+            if words and any(one.startswith(words) for one in told):
                 notes += _shorten_note(note)
             else:
                 notes.append(note)
@@ -497,13 +497,6 @@ def tell_replies_once(lines: Sequence[Line]) -> list[Line]:
         is_same = tuple(notes) == line.notes
         once.append(line if is_same else _show_notes(line, notes))
     return once
-
-
-def _is_told(note: Note, words: str, told: Sequence[str]) -> bool:
-    """Return True if the words of a note are told; those of a reply may be a word that stands anywhere."""
-    if note.text.startswith(REPLY):
-        return any(text.startswith(words) for text in told)
-    return any(words in text for text in told)
 
 
 def _split_words(note: Note) -> tuple[str, str]:
