@@ -33,7 +33,7 @@ from slowwave.context.packing import (
 )
 from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.projects.standing import SURE
-from slowwave.context.rendering import Line, LineSource, Note
+from slowwave.context.rendering import Line, LineNote, LineSource
 from slowwave.recall.changed import find_changes
 from slowwave.recall.hits import (
     CONFIDENT,
@@ -277,7 +277,7 @@ def _mark_current(
             continue
         about = find_pieces(line.pieces, words[key])
         if all(note.about.isdisjoint(about or {""}) for note in line.notes):
-            current = replace(line, notes=(*line.notes, Note(CURRENT, about)))
+            current = replace(line, notes=(*line.notes, LineNote(CURRENT, about)))
             marked[key] = show_pieces(current, line.pieces)
     return marked
 

@@ -23,9 +23,9 @@ import numpy as np
 
 from slowwave.context.rendering import (
     Line,
+    LineNote,
     LineSource,
     Measure,
-    Note,
     date_line,
 )
 from slowwave.recall.release.view import OMITTED, SINCE, THEN
@@ -97,7 +97,7 @@ def make_line(
     for note in notes:
         about = find_pieces(pieces, note.words)
         if about or not find_pieces(others, note.words):
-            placed.append(Note(note.text, about))
+            placed.append(LineNote(note.text, about))
     line = Line(
         "",
         source,
@@ -235,7 +235,7 @@ def pack_lines(
     return chosen.lines
 
 
-def _split_note(note: Note) -> Note:
+def _split_note(note: LineNote) -> LineNote:
     """Return a note about the clauses of its pieces."""
     return replace(note, about=frozenset(_split_into_clauses(note.about)))
 
@@ -499,14 +499,14 @@ def tell_replies_once(lines: Sequence[Line]) -> list[Line]:
     return once
 
 
-def _split_words(note: Note) -> tuple[str, str]:
+def _split_words(note: LineNote) -> tuple[str, str]:
     """Return what a note says before the later words, and these; empty if it has none."""
     is_since = note.text.startswith(f"({SINCE}")
     head, _, words = note.text.partition(NOTED_SINCE if is_since else THEN)
     return head, words.removesuffix(")")
 
 
-def _read_words(note: Note, line: Line) -> str:
+def _read_words(note: LineNote, line: Line) -> str:
     """Return the words of a line's note; empty if it has none. If they accept what the line proposes, and repeat it in
     brackets, that is left out.
     """
@@ -517,7 +517,7 @@ def _read_words(note: Note, line: Line) -> str:
     return reply if is_repeated else words
 
 
-def _shorten_note(note: Note) -> list[Note]:
+def _shorten_note(note: LineNote) -> list[LineNote]:
     """Return a note without words: the date of a change, and nothing of a reply or of what was said since."""
     head, words = _split_words(note)
     if head == REPLY or note.text.startswith(f"({SINCE}"):
@@ -525,7 +525,7 @@ def _shorten_note(note: Note) -> list[Note]:
     return [replace(note, text=f"{head})" if words else head)]
 
 
-def _show_notes(line: Line, notes: Iterable[Note]) -> Line:
+def _show_notes(line: Line, notes: Iterable[LineNote]) -> Line:
     """Return a line with other notes."""
     return show_pieces(replace(line, notes=tuple(notes)), line.pieces)
 

@@ -106,7 +106,7 @@ class LineSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class LineNote:
     """What is later known of some pieces of a line."""
 
     text: str
@@ -126,7 +126,7 @@ class Line:
     """The parts of the text that somebody said, if it has more than those."""
     pieces: tuple[str, ...] = ()
     """The sentences that it may be cut to, an ellipsis where something is left out."""
-    notes: tuple[Note, ...] = ()
+    notes: tuple[LineNote, ...] = ()
     """What is later known of it; empty where it holds."""
     score: float | None = None
     """Recall's, of a hit."""

@@ -125,6 +125,20 @@ def date_claim(claim: Claim | Related) -> dict[str, Any]:
     return plain
 
 
+def _shorten_changes(hit: Hit) -> list[dict[str, Any]]:
+    """Return the changed sentences of a message, but for the one that the hit's status tells of."""
+    shown = (hit.superseded_by, hit.perhaps_superseded_by)
+    return [
+        {
+            "text": change.text,
+            "status": change.status,
+            "later": _shorten_successor(change.successor),
+        }
+        for change in hit.changes
+        if change.by not in shown or hit.is_partly_changed_by(change.by)
+    ]
+
+
 def _shorten_successor(later: Successor) -> dict[str, Any]:
     """Return a later claim's words and day."""
     text = add_days(later.text, later.observed_at)
@@ -138,16 +152,6 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
     status = changed if hit.status == Status.SUPERSEDED else hit.status
     perhaps = f"perhaps {changed}" if hit.perhaps_superseded_by else None
     later = hit.successor and _shorten_successor(hit.successor)
-    shown = (hit.superseded_by, hit.perhaps_superseded_by)
-    changes = [
-        {
-            "text": change.text,
-            "status": change.status,
-            "later": _shorten_successor(change.successor),
-        }
-        for change in hit.changes
-        if change.by not in shown or hit.is_partly_changed_by(change.by)
-    ]
     claim = hit.get_claim_in_other_words()
     more = {
         "relevance": hit.relevance and round(hit.relevance, 2),
@@ -157,7 +161,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "trust": None if is_own(hit.trust) else hit.trust,
         "status": perhaps if hit.status == Status.ACTIVE else status,
         "later": later,
-        "changes": changes or None,
+        "changes": _shorten_changes(hit) or None,
         "code": " ".join(check.note for check in hit.not_in_code) or None,
     }
     other = hit.get_beside()

@@ -600,15 +600,7 @@ def apply_corrections(
             kept.append(hit)
             continue
         sure = hit.kind == "claim" or has_words(claims[key]["quote"], hit.text)
-        change = _build_correction(str(claims[key]["quote"]), later)
-        marked = replace(
-            hit,
-            status=Status.SUPERSEDED if sure else hit.status,
-            superseded_by=later.id if sure else None,
-            perhaps_superseded_by=None if sure else later.id,
-            successor=change.successor,
-            changes=(*hit.changes, change) if hit.kind == "message" else (),
-        )
+        marked = _mark_corrected(hit, str(claims[key]["quote"]), later, sure=sure)
         if later.id not in there and "message" in query.kinds:
             there.add(later.id)
             kept.append(replace(later, score=hit.score, relevance=hit.relevance))
@@ -618,16 +610,30 @@ def apply_corrections(
     return answer
 
 
-def _build_correction(quote: str, later: Hit) -> Change:
-    """Return how a person's correction changes the sentence of the corrected claim."""
+def _mark_corrected(
+    hit: Hit,
+    quote: str,
+    later: Hit,
+    *,
+    sure: bool,
+) -> Hit:
+    """Return a hit with the correction of the claim that it tells; if not `sure`, it says more."""
     successor = Successor(later.text, later.observed_at)
-    return Change(
+    change = Change(
         text=quote,
         status="superseded",
         by=later.id,
         likely=1.0,
         successor=successor,
         note=format_later(successor, 1.0, ""),
+    )
+    return replace(
+        hit,
+        status=Status.SUPERSEDED if sure else hit.status,
+        superseded_by=later.id if sure else None,
+        perhaps_superseded_by=None if sure else later.id,
+        successor=successor,
+        changes=(*hit.changes, change) if hit.kind == "message" else (),
     )
 
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import hash_words
+from slowwave.schemas.vocabulary import EXCLUDED
 
 SESSION = "session"
 MESSAGE = "message"
@@ -21,11 +22,10 @@ def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
     return claims.filter(pc.invert(_mask_excluded(claims, exclusions)))
 
 
-def list_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> list[str]:
-    """Return the ids of the claims that are excluded, by id or by their words."""
+def explain_exclusions(claims: pa.Table, exclusions: pa.Table) -> dict[str, str]:
+    """Return the reason why claims that are excluded, by id or by their words, do not hold; by id."""
     excluded = claims.filter(_mask_excluded(claims, exclusions))
-    ids: list[str] = excluded["claim_id"].to_pylist()
-    return ids
+    return dict.fromkeys(excluded["claim_id"].to_pylist(), EXCLUDED)
 
 
 def _mask_excluded(claims: pa.Table, exclusions: pa.Table) -> pa.ChunkedArray:

@@ -54,7 +54,7 @@ from slowwave.tasks.observe.corrections import (
 )
 from slowwave.tasks.observe.exclusions import (
     add_exclusions,
-    list_excluded_claims,
+    explain_exclusions,
     remove_excluded_claims,
 )
 from slowwave.tasks.observe.layers import SHIPPED, can_open_layers
@@ -376,9 +376,8 @@ def _observe_group(
     stored, waiting = _split_by_session(there, seen.pending)
     now = build_claim_rows(job, claims, stored, key, report)
     now = remove_excluded_claims(now, exclusions)
-    reasons = dict.fromkeys(find_masked_claims(stored, shown, live), MASKED)
-    reasons |= dict.fromkeys(list_excluded_claims(stored, exclusions), EXCLUDED)
-    fresh = select_changed_rows(now, stored, reasons)
+    masked = find_masked_claims(stored, shown, live)
+    fresh = select_changed_rows(now, stored, masked, exclusions)
     withdrawn = _select_withdrawn(waiting, live, exclusions)
     _write_claims(job, pa.concat_tables([fresh, withdrawn]), report)
     # 3. Mark the sessions as done, but for those that wait for a model.
@@ -445,8 +444,7 @@ def _select_withdrawn(
     withdrawn, and their duplicates as active.
     """
     kept = remove_excluded_claims(_select_standing_claims(waiting, live), exclusions)
-    reasons = dict.fromkeys(list_excluded_claims(waiting, exclusions), EXCLUDED)
-    return select_changed_rows(kept, waiting, reasons)
+    return select_changed_rows(kept, waiting, exclusions=exclusions)
 
 
 def _select_standing_claims(claims: pa.Table, live: pa.Table) -> pa.Table:
@@ -649,13 +647,17 @@ Rows = dict[str, dict[str, Any]]
 def select_changed_rows(
     claims: pa.Table,
     stored: pa.Table,
-    reasons: Mapping[str, str] = MappingProxyType({}),
+    masked: Collection[str] = (),
+    exclusions: pa.Table | None = None,
 ) -> pa.Table:
     """Return the rows to write: new claims, changed claims, and stored claims that are no longer made.
 
-    The last are withdrawn, some of them for the reasons given by id. An unchanged claim keeps what later steps wrote to
-    it. A claim that was withdrawn before counts as new.
+    The last are withdrawn, with another reason if they are in `masked` or a person excluded them. An unchanged claim
+    keeps what later steps wrote to it. A claim that was withdrawn before counts as new.
     """
+    reasons = dict.fromkeys(masked, MASKED)
+    if exclusions is not None:
+        reasons |= explain_exclusions(stored, exclusions)
     old: Rows = {row["claim_id"]: row for row in stored.to_pylist()}
     now: Rows = {row["claim_id"]: row for row in claims.to_pylist()}
     changed = _select_new_or_changed(now, old)
