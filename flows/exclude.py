@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from types import MappingProxyType
 
@@ -48,7 +48,7 @@ from slowwave.schemas.tables import (
     SESSIONS,
     SUMMARIES,
 )
-from slowwave.schemas.vocabulary import LedgerKind
+from slowwave.schemas.vocabulary import EXCLUDED, SPOKEN, LedgerKind, Role
 from slowwave.store.logs import INCLUDED, Review, append
 from slowwave.store.names import SHORTEST, NamedRow, find_named_row
 from slowwave.store.notes import (
@@ -69,7 +69,9 @@ from slowwave.tasks.ingest.task import TRESPASS, read_transcripts
 from slowwave.tasks.ingest.transcripts import redact_path
 from slowwave.tasks.observe.exclusions import CLAIM, MESSAGE
 from slowwave.tasks.publish.task import find_run_release, publish_release
-from slowwave.text.words import count_noun
+from slowwave.text.rarity import ChangedClaim
+from slowwave.text.sentences import split_sentences
+from slowwave.text.words import count_noun, singular_words
 
 ROWS = ("session", "message", "claim", "merge", "summary", "topic")
 """Kinds of rows whose ids are taken."""
@@ -132,22 +134,26 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
 def _leave_out(store: Store, named: Named, why: str) -> list[str]:
     """Exclude the sessions, messages, claims and merges that are not excluded yet; return a description of each kind.
 
-    A claim's exclusion also has a hash of its words, by which the next nights recognise it.
+    A claim's exclusion also has a hash of its words, by which the next nights recognise it, and the messages that say
+    nothing else, which are excluded too.
     """
     done = [exclude_sessions(store, [*named.sessions.values()], why)]
     done.append(_exclude_messages(store, named.messages, why))
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
+    quotes = _list_excluded_quotes(store, named.claims.values())
     new: list[ExclusionRow] = [
         {
             "row_id": key,
             "kind": CLAIM,
             "session_id": row["session_id"],
-            "inactive": [],
+            "inactive": sorted(find_telling_messages(store, row, quotes) - excluded),
             "words": hash_words(row["workspace"], row["summary"]),
         }
         for key, row in named.claims.items()
         if key not in excluded
     ]
+    telling = {key: row["session_id"] for row in new for key in row["inactive"]}
+    done.append(_exclude_messages(store, telling, why))
     keep_reasons(store, new, why)
     if new:
         done.append(f"{new[0]['row_id']} and {len(new) - 1} that repeat it")
@@ -204,6 +210,12 @@ def _take_in_again(store: Store, names: Sequence[str]) -> list[str]:
     )
     words = {left_out[claim]["words"] for claim in named.claims if claim in left_out}
     claims = [key for key, row in left_out.items() if row["words"] in words]
+    telling = {
+        message: left_out[key]["session_id"]
+        for key in claims
+        for message in left_out[key]["inactive"]
+    }
+    messages += _include_messages(store, telling, excluded)
     store.delete_ids(EXCLUSIONS, [*(row["session_id"] for row in sessions), *claims])
     merges = _forget_undoing(store, named.merges)
     return [*filter(None, (format_names(sessions), *messages, *claims, *merges))]
@@ -242,6 +254,7 @@ def find_named(
         SESSIONS, ["session_id", "native_id", "path", "inactive", "messages"]
     ).to_pylist()
     columns = ["claim_id", "session_id", "workspace", "summary", "canonical_id"]
+    columns += ["quote", "message_ids"]
     claims = {
         **excluded,
         **{row["claim_id"]: row for row in store.read(CLAIMS, columns).to_pylist()},
@@ -372,6 +385,40 @@ def _add_messages(named: Named, store: Store, ids: Sequence[str]) -> None:
     """Add the messages with these ids."""
     rows = store.read_ids(MESSAGES, ids, ["message_id", "session_id"]).to_pylist()
     named.messages |= {row["message_id"]: row["session_id"] for row in rows}
+
+
+def _list_excluded_quotes(store: Store, claims: Iterable[ClaimRow]) -> list[str]:
+    """Return the quotes of some claims, and of those that were excluded before."""
+    before = store.read(CLAIMS, ["quote"], pc.field("reason") == EXCLUDED)
+    return [*before["quote"].to_pylist(), *(row["quote"] for row in claims)]
+
+
+def find_telling_messages(
+    store: Store,
+    claim: ClaimRow,
+    quotes: Iterable[str],
+) -> set[str]:
+    """Return the ids of the messages that tell a claim and nothing else: its own, if that has no words beside the given
+    quotes, and what a model answered with an echo of it.
+    """
+    columns = ["message_id", "seq", "role", "origin", "text"]
+    rows = store.read_ids(MESSAGES, [claim["session_id"]], columns, by="session_id")
+    said = [row for row in rows.sort_by("seq").to_pylist() if row["origin"] in SPOKEN]
+    own = claim["message_ids"][:1]
+    places = [at for at, row in enumerate(said) if row["message_id"] in own]
+    changed = ChangedClaim.from_texts(claim["summary"])
+    telling = set[str]()
+    for at in places:
+        rest = said[at]["text"]
+        for quote in quotes:
+            rest = rest.replace(quote, "")
+        if not singular_words(rest):
+            telling.add(said[at]["message_id"])
+        for row in takewhile(lambda row: row["role"] != Role.USER, said[at + 1 :]):
+            sentences = split_sentences(row["text"])
+            if any(changed.is_echoed(singular_words(one.text)) for one in sentences):
+                telling.add(row["message_id"])
+    return telling
 
 
 def _exclude_messages(store: Store, messages: Mapping[str, str], why: str) -> str:

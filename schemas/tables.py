@@ -1002,7 +1002,9 @@ EXCLUSIONS: "Table[rows.ExclusionRow]" = Table(
             "inactive",
             STRINGS,
             nullable=False,
-            metadata=mean("of a session: what its transcript had taken back by then"),
+            metadata=mean(
+                "of a session: what its transcript had taken back by then; of a claim: the messages that tell it alone"
+            ),
         ),
         string_field(
             "words",

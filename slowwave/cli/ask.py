@@ -154,8 +154,8 @@ def format_hit(
 
     The claim that was made of it follows in its own words, unless the lines above have them.
     """
-    shortened = hit.shorten(SHOWN_CHARS).text
-    text = truncate_line(add_days(shortened, hit.said_at), SHOWN_CHARS)
+    shortened = truncate_line(hit.shorten(SHOWN_CHARS).text, SHOWN_CHARS)
+    text = add_days(hit.mark_changes(shortened), hit.said_at)
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else hit.kind,
@@ -258,7 +258,17 @@ def _format_session(number: int, session: "SessionHit") -> str:
 
 
 def format_change(hit: "Hit") -> str:
-    """Return a note on a certain or possible change of a hit; empty if no change is known."""
+    """Return a note on a certain or possible change of a hit; empty if no change is known, or its sentence is marked.
+
+    What was said since a message of one sentence is told too.
+    """
+    if hit.perhaps_superseded_by and hit.is_partly_changed_by(
+        hit.perhaps_superseded_by
+    ):
+        return ""
+    if not hit.successor and hit.status == Status.ACTIVE:
+        whole = [one for one in hit.changes if not hit.is_partly_changed_by(one.by)]
+        return " ".join(change.note for change in whole)
     if hit.successor and hit.successor.takes_back:
         perhaps = "perhaps " if hit.perhaps_superseded_by else ""
         return f"{perhaps}taken back by {_format_successor(hit)}"

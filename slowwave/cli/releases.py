@@ -216,7 +216,8 @@ def exclude(
     """Leave sessions, claims, merges or notes out of the memory.
 
     Later nights do not bring them back. Messages stay stored; what was distilled from them is removed, and what
-    depended on it is recomputed. `slowwave inspect excluded` lists them.
+    depended on it is recomputed. A message that says nothing but an excluded claim is excluded too, and so is an
+    agent's echo of it; of another message the claim's sentence is not shown. `slowwave inspect excluded` lists them.
     """
     with show_loading():
         from slowwave.flows.exclude import run_exclude

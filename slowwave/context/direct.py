@@ -14,43 +14,44 @@ one message alone. So its messages are ranked first by the probability of their 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from slowwave.context.packing import REPLY, find_pieces, make_line, show_pieces
+from slowwave.context.packing import (
+    REPLY,
+    LaterNote,
+    find_pieces,
+    make_line,
+    show_pieces,
+)
 from slowwave.context.projects.intentions import list_intentions
 from slowwave.context.projects.standing import SURE
-from slowwave.context.rendering import Line, LineSource
+from slowwave.context.rendering import Line, LineNote, LineSource
+from slowwave.recall.changed import find_changes
 from slowwave.recall.hits import (
     CONFIDENT,
     LEANING_WORDS,
     QUOTE_CHARS,
+    Change,
     Hit,
     Hits,
     has_words,
 )
 from slowwave.recall.query import Query, Vector, is_question, says_little
-from slowwave.recall.release.view import (
-    THEN,
-    View,
-    format_change,
-    format_later,
-    is_changed,
-    is_superseded,
-)
+from slowwave.recall.release.view import THEN, View, format_later
 from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.recall.views.dead_ends import Tried, find_touched
 from slowwave.schemas.errors import READ_TROUBLE
 from slowwave.schemas.places import name_last_part
-from slowwave.schemas.rows import ClaimRow, MessageRow
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import (
     CHAIN,
     CLAIMS,
@@ -131,7 +132,6 @@ def _make_hit_lines(
     gists = view.read_by_id(GISTS, list(rows), ["summary"])
     known = _join_own_texts(view, query, hits)
     acknowledging = find_acknowledgements(view, query, hits)
-    changes = _format_changes_of(view, query, rows.keys())
     lines: dict[str, Line] = {}
     for hit in hits:
         row = rows.get(hit.id)
@@ -151,7 +151,6 @@ def _make_hit_lines(
             relevance=_weigh_speaker(row, named, likelihoods[hit.id]),
             known=known,
             gist=str(gists[hit.id]["summary"]) if hit.id in gists else "",
-            change=changes.get(hit.id),
         )
     return lines
 
@@ -200,11 +199,8 @@ def _rank_others(
     """
     found = {hit.id: hit for hit in hits if hit.get_beside()}
     others = read_others(view, list(found))
-    notes = _format_changes_of(
-        view,
-        query,
-        {row["message_id"] for row in others.values()},
-    )
+    texts = {row["message_id"]: str(row["text"]) for row in others.values()}
+    changes = find_changes(view, texts, query.as_of)
     lines = []
     for key, row in others.items():
         hit = found[key]
@@ -213,52 +209,29 @@ def _rank_others(
         if is_answer and _is_left_out(whole, query) and not is_question(hit.text):
             continue
         factor = 1 / PERSON_FIRST if is_answer else PERSON_FIRST
-        note = notes.get(row["message_id"], ChangeNote("", ""))
+        # the person's message of the turn stands before its answer, and says what came later
+        known = "\n".join(_flatten(change.successor.text) for change in hit.changes)
+        notes = _note_changes(
+            changes.get(row["message_id"], ()), known if is_answer else ""
+        )
         line = make_line(
             hit.sources[1].quote if is_answer else whole,
             make_source(view, row),
             _weigh_speaker(row, named, likelihoods[key] * factor),
-            later=note.text or (_format_reply(hit) if is_answer else ""),
-            later_of=note.words,
+            notes=[*notes, *(_note_reply(hit) if is_answer else ())],
             within=whole,
         )
         lines.append(line)
     return lines
 
 
-class ChangeNote(NamedTuple):
-    """What is later known of a message."""
-
-    text: str
-    """In brackets."""
-    words: str
-    """The message's words that it is about; empty if it is about all of them."""
-
-
-def _format_changes_of(
-    view: View,
-    query: Query,
-    ids: Set[str],
-) -> dict[str, ChangeNote]:
-    """Return for each message with claims that a later one changed, or perhaps did, a note of the later claim.
-
-    Of several such claims the one counts that shares most words with the query, of equals one that surely changed.
-    """
-    best = dict[str, tuple[tuple[int, bool], ClaimRow]]()
-    for row in view.chains.claims.values():
-        if not is_changed(row, query.as_of, PERHAPS_CHANGED):
-            continue
-        shared = len(query.stems & singular_words(row["summary"]))
-        rank = (shared, is_superseded(row, query.as_of))
-        for message in ids & set(row["message_ids"][:1]):
-            if message not in best or rank > best[message][0]:
-                best[message] = (rank, row)
-    notes = dict[str, ChangeNote]()
-    for message, (_, row) in best.items():
-        text = format_change(view.chains, row, "", query.as_of)
-        if text:
-            notes[message] = ChangeNote(text, row["quote"])
-    return notes
+def _note_changes(changes: Iterable[Change], known: str = "") -> list[LaterNote]:
+    """Return a note for each changed sentence of a message; without the later words that are `known`."""
+    notes = (
+        LaterNote(format_later(change.successor, change.likely, known), change.text)
+        for change in changes
+    )
+    return [note for note in notes if note.text]
 
 
 def read_others(view: View, ids: Sequence[str]) -> dict[str, MessageRow]:
@@ -279,6 +252,8 @@ def read_others(view: View, ids: Sequence[str]) -> dict[str, MessageRow]:
     )
     other_of = dict(pairs)
     rows = view.read_by_id(MESSAGES, list(other_of.values()), [*SHOWN, "text"])
+    for key, row in rows.items():
+        row["text"] = view.chains.hide_excluded(key, row["text"])
     return {key: rows[other] for key, other in other_of.items() if other in rows}
 
 
@@ -298,13 +273,11 @@ def _mark_current(
     }
     marked = dict(lines)
     for key, line in lines.items():
-        if key in words and not line.later:
-            about = find_pieces(line.pieces, words[key])
-            current = replace(
-                line,
-                later=CURRENT,
-                about=about,
-            )
+        if key not in words:
+            continue
+        about = find_pieces(line.pieces, words[key])
+        if all(note.about.isdisjoint(about or {""}) for note in line.notes):
+            current = replace(line, notes=(*line.notes, LineNote(CURRENT, about)))
             marked[key] = show_pieces(current, line.pieces)
     return marked
 
@@ -385,9 +358,10 @@ def _make_reply_line(
     as_of: datetime | None,
 ) -> Line:
     """Return a reply as a line, with a note of what changed since or refused it."""
-    text = str(row["text"])
-    note = format_change(view.chains, row, text, as_of)
-    return make_line(text, make_source(view, row), relevance, later=note)
+    text = view.chains.hide_excluded(row["message_id"], str(row["text"]))
+    changes = find_changes(view, {row["message_id"]: text}, as_of)
+    notes = _note_changes(changes.get(row["message_id"], ()))
+    return make_line(text, make_source(view, row), relevance, notes=notes)
 
 
 def _make_message_line(
@@ -398,25 +372,19 @@ def _make_message_line(
     relevance: float,
     known: str,
     gist: str,
-    change: ChangeNote | None,
 ) -> Line:
-    """Return a message that was found, with a note of what changed since; a person's message whole.
-
-    `change` is the note if none of the hit's claims was found: its passage has one chain, and may state several claims.
-    """
-    is_answer = row["role"] == Role.ASSISTANT
-    note = ChangeNote(_format_change(hit, known), hit.claim or "")
-    if change and (not note.text or (hit.successor and not hit.claim)):
-        note = change
-    if not note.text and is_answer:
-        note = ChangeNote(_format_reply(hit), "")
+    """Return a message that was found, with notes of what changed since; a person's message whole."""
+    notes = _note_changes(hit.changes, known)
+    if not hit.changes:
+        notes += _note_hit(hit, known)
+    if row["role"] == Role.ASSISTANT:
+        notes += _note_reply(hit)
     text = hit.text if row["role"] == Role.USER else hit.sources[0].quote
     return make_line(
         text,
         make_source(view, row),
         relevance,
-        later=note.text,
-        later_of=note.words,
+        notes=notes,
         score=hit.score,
         gist=gist,
         within=hit.text,
@@ -534,8 +502,9 @@ def make_hit_line(hit: Hit, relevance: float = 1.0) -> Line:
         at=hit.observed_at,
         trust=None if is_own(hit.trust) else hit.trust,
     )
-    later = f"({hit.status})" if hit.status == Status.NOT_DISTILLED else ""
-    return make_line(hit.text, source, relevance, score=hit.score, later=later)
+    is_new = hit.status == Status.NOT_DISTILLED
+    notes = [LaterNote(f"({hit.status})")] if is_new else []
+    return make_line(hit.text, source, relevance, score=hit.score, notes=notes)
 
 
 def hide_projects(
@@ -610,9 +579,7 @@ def rank_claims(view: View, hits: Sequence[Hit]) -> list[Line]:
         ):
             source = replace(make_source(view, row), speaker=None, by=None)
             lines.append(
-                make_line(
-                    hit.text, source, 1 / (1 + rank), later=_format_change(hit, "")
-                )
+                make_line(hit.text, source, 1 / (1 + rank), notes=_note_hit(hit, ""))
             )
     return lines
 
@@ -713,16 +680,16 @@ def make_source(view: View, row: MessageRow) -> LineSource:
     )
 
 
-def _format_change(hit: Hit, beside: str) -> str:
-    """Return a note of the later claim, or else of what the code lost."""
+def _note_hit(hit: Hit, known: str) -> list[LaterNote]:
+    """Return a note of the claim that changed a hit, or else of what the code lost."""
     if hit.successor:
-        return format_later(hit.successor, hit.superseded_by is not None, beside)
-    if hit.not_in_code:
-        return hit.not_in_code[0].note
-    return ""
+        likely = PERHAPS_CHANGED if hit.superseded_by is None else 1.0
+        text = format_later(hit.successor, likely, known)
+        return [LaterNote(text, hit.claim or "")]
+    return [LaterNote(check.note) for check in hit.not_in_code[:1]]
 
 
-def _format_reply(hit: Hit) -> str:
+def _note_reply(hit: Hit) -> list[LaterNote]:
     """Return a note of the user's reply to the assistant's message of a hit's turn."""
     reply = hit.shorten(QUOTE_CHARS).get_reply()
-    return f"{REPLY}{THEN}{_flatten(reply)})" if reply else ""
+    return [LaterNote(f"{REPLY}{THEN}{_flatten(reply)})")] if reply else []

@@ -17,11 +17,18 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain, pairwise, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
-from slowwave.context.rendering import OMITTED, Line, LineSource, Measure, date_line
-from slowwave.recall.release.view import DOUBT, THEN
+from slowwave.context.rendering import (
+    Line,
+    LineNote,
+    LineSource,
+    Measure,
+    date_line,
+)
+from slowwave.recall.release.view import OMITTED, SINCE, THEN
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import MIN_WORDS
 from slowwave.text.words import extract_content_words, put_spaces
@@ -53,8 +60,19 @@ AGAIN = 0.3
 """Factor on a word's worth each time that the session's lines before said it."""
 REPLY = "(user"
 """Begins the note of a person's reply."""
+NOTED_SINCE = ": "
+"""Stands before the words of a note of what was said since."""
 LINES = 4
 """Least number of lines that an outline must have room for."""
+
+
+class LaterNote(NamedTuple):
+    """What is later known of a message."""
+
+    text: str
+    """In brackets."""
+    words: str = ""
+    """The message's words that it is about; empty if it is about all of them."""
 
 
 def make_line(
@@ -62,29 +80,29 @@ def make_line(
     source: LineSource,
     relevance: float = 1.0,
     *,
-    later: str = "",
-    later_of: str = "",
+    notes: Iterable[LaterNote] = (),
     score: float | None = None,
     gist: str = "",
     within: str = "",
 ) -> Line:
     """Return a text as a line that can be cut between sentences.
 
-    `later_of` has the words of the text that `later` is about, and `within` is the whole message if the text is a part
-    of it.
+    `within` is the whole message if the text is a part of it. A note about words of another part is left out.
     """
     before = [OMITTED] if within and not within.startswith(text) else []
     after = [OMITTED] if within and not within.endswith(text) else []
     pieces = split_pieces(text)
-    about = find_pieces(pieces, later_of)
-    if later_of and not about and find_pieces(split_pieces(within), later_of):
-        later = ""
+    others = split_pieces(within)
+    placed = []
+    for note in notes:
+        about = find_pieces(pieces, note.words)
+        if about or not find_pieces(others, note.words):
+            placed.append(LineNote(note.text, about))
     line = Line(
         "",
         source,
         relevance,
-        later=later,
-        about=about,
+        notes=tuple(placed),
         score=score,
         gist=gist,
     )
@@ -134,29 +152,29 @@ def split_pieces(text: str) -> list[str]:
 
 
 def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
-    """Return a line that shows these pieces, with what is later known of it behind the last one that it is about; at
-    the end if it is about all, and not at all if none of those is shown.
+    """Return a line that shows these pieces, each note behind the last piece that it is about; at the end if it is
+    about all, and not at all if none of those is shown.
     """
     distinct = tuple(
         piece
         for before, piece in pairwise(("", *pieces))
         if not before == piece == OMITTED
     )
-    place = _find_place_of_note(distinct, line.about)
-    later = line.later if place else ""
-    then = later.partition(THEN)[2].removesuffix(")")
-    own_words = (" ".join(distinct), then) if later else ()
-    shown = (
-        *distinct[:place],
-        later,
-        *distinct[place:],
-    )
+    places = [_find_place_of_note(distinct, note.about) for note in line.notes]
+    placed = sorted(zip(places, line.notes, strict=True), key=lambda pair: pair[0])
+    notes = tuple(note for place, note in placed if place)
+    shown = list[str]()
+    for at in range(len(distinct) + 1):
+        shown += distinct[at - 1 : at] if at else ()
+        shown += [note.text for place, note in placed if place == at > 0]
+    thens = [_split_words(note)[1] for note in notes]
+    own_words = (" ".join(distinct), *thens) if notes else ()
     return replace(
         line,
-        text=" ".join(filter(None, shown)),
+        text=" ".join(shown),
         own_words=tuple(filter(None, own_words)),
         pieces=distinct,
-        later=later,
+        notes=notes,
     )
 
 
@@ -203,9 +221,8 @@ def pack_lines(
         )
         if cut is None and not chosen.lines:
             # else a lesser line would stand for the likeliest
-            about = frozenset(_split_into_clauses(line.about))
             clauses = show_pieces(
-                replace(line, about=about),
+                replace(line, notes=tuple(map(_split_note, line.notes))),
                 _split_into_clauses(pieces),
             )
             cut = shorten(clauses, query_words, left, measure)
@@ -216,6 +233,11 @@ def pack_lines(
         room -= cost + heading
         groups.add(line.source.group)
     return chosen.lines
+
+
+def _split_note(note: LineNote) -> LineNote:
+    """Return a note about the clauses of its pieces."""
+    return replace(note, about=frozenset(_split_into_clauses(note.about)))
 
 
 def _split_into_clauses(pieces: Iterable[str]) -> list[str]:
@@ -464,30 +486,48 @@ def tell_replies_once(lines: Sequence[Line]) -> list[Line]:
     told = [" ".join(line.pieces) for line in lines]
     once = []
     for line in lines:
-        note = _read_note(line)
-        if note and any(one.startswith(note) for one in told):
-            line = _shorten_note(line)
-        elif note:
-            told.append(note)
-        once.append(line)
+        notes = []
+        for note in line.notes:
+            words = _read_words(note, line)
+            if words and any(one.startswith(words) for one in told):
+                notes += _shorten_note(note)
+            else:
+                notes.append(note)
+                told += [words] if words else []
+        is_same = tuple(notes) == line.notes
+        once.append(line if is_same else _show_notes(line, notes))
     return once
 
 
-def _read_note(line: Line) -> str:
+def _split_words(note: LineNote) -> tuple[str, str]:
+    """Return what a note says before the later words, and these; empty if it has none."""
+    is_since = note.text.startswith(f"({SINCE}")
+    head, _, words = note.text.partition(NOTED_SINCE if is_since else THEN)
+    return head, words.removesuffix(")")
+
+
+def _read_words(note: LineNote, line: Line) -> str:
     """Return the words of a line's note; empty if it has none. If they accept what the line proposes, and repeat it in
     brackets, that is left out.
     """
-    note = line.later.partition(THEN)[2].removesuffix(")").rstrip(f" {OMITTED}")
-    reply, _, proposal = note.partition(" (")
+    _, told = _split_words(note)
+    words = told.rstrip(f" {OMITTED}")
+    reply, _, proposal = words.partition(" (")
     is_repeated = proposal.endswith(")") and proposal[:-1] in " ".join(line.pieces)
-    return reply if is_repeated else note
+    return reply if is_repeated else words
 
 
-def _shorten_note(line: Line) -> Line:
-    """Return a line whose note has no words: the date of a change, and nothing of a reply."""
-    note, then, _ = line.later.partition(THEN)
-    later = f"{note})" if then else note
-    return show_pieces(replace(line, later="" if note == REPLY else later), line.pieces)
+def _shorten_note(note: LineNote) -> list[LineNote]:
+    """Return a note without words: the date of a change, and nothing of a reply or of what was said since."""
+    head, words = _split_words(note)
+    if head == REPLY or note.text.startswith(f"({SINCE}"):
+        return []
+    return [replace(note, text=f"{head})" if words else head)]
+
+
+def _show_notes(line: Line, notes: Iterable[LineNote]) -> Line:
+    """Return a line with other notes."""
+    return show_pieces(replace(line, notes=tuple(notes)), line.pieces)
 
 
 def _select_persons(lines: Sequence[Line], shown: Sequence[Line]) -> list[Line]:
@@ -560,17 +600,16 @@ def _shorten_for_outline(
     """Return a line of at most `limit` tokens: whole, else the sentences that are worth most for their length, or its
     gist unless they have more of the query's words. None if no sentence is short enough.
 
-    A certain change is shown without the later words, which have a line of their own. A doubt is not shown: without
-    them it tells nothing.
+    A change is shown without the later words.
     """
-    is_doubt = line.later.startswith(DOUBT)
-    line = replace(line, later="") if is_doubt else _shorten_note(line)
+    line = _show_notes(line, chain.from_iterable(map(_shorten_note, line.notes)))
     whole = show_pieces(line, pieces)
     if measure.count_line(whole) <= limit:
         return whole
     room = limit - measure.count_line(show_pieces(line, [OMITTED, OMITTED]))
     kept = _choose_sentences(pieces, room, worth, measure)
-    gist = show_pieces(replace(line, about=frozenset()), [line.gist])
+    of_all = tuple(replace(note, about=frozenset()) for note in line.notes)
+    gist = show_pieces(replace(line, notes=of_all), [line.gist])
     if line.gist and measure.count_line(gist) <= limit:
         told = frozenset[str]().union(*(_list_words(pieces[at]) for at in kept))
         asked = _list_words(query)

@@ -5,7 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slowwave.context.rendering import OMITTED, date_line
+from slowwave.context.rendering import date_line
+from slowwave.recall.release.view import OMITTED
 from slowwave.schemas.errors import StoreUnwritable
 from slowwave.store.logs import Asked, append, format_now, log_recall
 
@@ -31,12 +32,14 @@ def note_hits(
     hits = answer[:shown]
     _note_asked(space_dir, answer, len(hits))
     shown_texts: dict[str, list[str]] = {}
-    for hit in hits:  # the text, the quotes, and the later claim's text
+    for hit in hits:  # the text, the quotes, and the later claims' texts
         later = getattr(hit, "successor", None)
+        changes = getattr(hit, "changes", ())
         shown_texts[hit.id] = [
             hit.text,
             *(source.quote for source in hit.sources),
             *([later.text] if later else []),
+            *(change.successor.text for change in changes),
         ]
     return log_recall(space_dir, shown_texts)
 

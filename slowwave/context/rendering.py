@@ -32,8 +32,6 @@ from slowwave.text.times.relative_days import add_days
 Format = Literal["markdown", "json"]
 ToldPart = tuple[str, str]
 """Words of a line, and the id of the claim that says them."""
-OMITTED = "…"
-"""Something is left out here."""
 Speaker = Literal["person", "model"]
 """The kind of speaker."""
 Name = Literal[
@@ -111,6 +109,16 @@ class LineSource:
 
 
 @dataclass(frozen=True, slots=True)
+class LineNote:
+    """What is later known of some pieces of a line."""
+
+    text: str
+    """In brackets."""
+    about: frozenset[str] = frozenset()
+    """The pieces; empty if it is about all of them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """A line of a block, or one that may stand in it (`slowwave/context/packing.py`)."""
 
@@ -121,10 +129,8 @@ class Line:
     """The parts of the text that somebody said, if it has more than those."""
     pieces: tuple[str, ...] = ()
     """The sentences that it may be cut to, an ellipsis where something is left out."""
-    later: str = ""
-    """What is later known of it, in brackets; empty where it holds."""
-    about: frozenset[str] = frozenset()
-    """The pieces that `later` is about; empty if it is about all of them."""
+    notes: tuple[LineNote, ...] = ()
+    """What is later known of it; empty where it holds."""
     score: float | None = None
     """Recall's, of a hit."""
     gist: str = ""

@@ -12,7 +12,7 @@ from mcp_types import CallToolResult, TextContent
 from pydantic import BaseModel
 
 from slowwave.context.tokens import resolve_tokenizer
-from slowwave.recall.hits import Hit, Hits
+from slowwave.recall.hits import Hit, Hits, Successor
 from slowwave.recall.sessions import SessionHit, SessionHits
 from slowwave.recall.views.browse import Claim
 from slowwave.recall.views.habits import Habit
@@ -32,8 +32,9 @@ class RecallResult(BaseModel):
     hits: list[dict[str, Any]]
     """Best first: id, kind, text, workspace, day, speaker, relevance; of a claim also category and confidence, as of a
     message that one was made of (claim, where its words are others); of what no longer holds, or perhaps not, status
-    and later, what holds instead. Of a long message stands the passage that answers, between ellipses. Sessions with
-    id, title, text, workspace, day, until, probability, quotes.
+    and later, what holds instead; of a message that says more, changes: each changed sentence's text, status and
+    later. Of a long message stands the passage that answers, between ellipses. Sessions with id, title, text,
+    workspace, day, until, probability, quotes.
     """
     left_out: int = 0
     """Further hits for which the budget had no room."""
@@ -124,16 +125,33 @@ def date_claim(claim: Claim | Related) -> dict[str, Any]:
     return plain
 
 
+def _shorten_changes(hit: Hit) -> list[dict[str, Any]]:
+    """Return the changed sentences of a message, but for the one that the hit's status tells of."""
+    shown = (hit.superseded_by, hit.perhaps_superseded_by)
+    return [
+        {
+            "text": change.text,
+            "status": change.status,
+            "later": _shorten_successor(change.successor),
+        }
+        for change in hit.changes
+        if change.by not in shown or hit.is_partly_changed_by(change.by)
+    ]
+
+
+def _shorten_successor(later: Successor) -> dict[str, Any]:
+    """Return a later claim's words and day."""
+    text = add_days(later.text, later.observed_at)
+    return {"text": text, "day": _format_day(later.observed_at)}
+
+
 def _shorten_hit(hit: Hit) -> dict[str, Any]:
     changed = (
         "taken back" if hit.successor and hit.successor.takes_back else "superseded"
     )
     status = changed if hit.status == Status.SUPERSEDED else hit.status
     perhaps = f"perhaps {changed}" if hit.perhaps_superseded_by else None
-    later = hit.successor and {
-        "text": add_days(hit.successor.text, hit.successor.observed_at),
-        "day": _format_day(hit.successor.observed_at),
-    }
+    later = hit.successor and _shorten_successor(hit.successor)
     claim = hit.get_claim_in_other_words()
     more = {
         "relevance": hit.relevance and round(hit.relevance, 2),
@@ -143,6 +161,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "trust": None if is_own(hit.trust) else hit.trust,
         "status": perhaps if hit.status == Status.ACTIVE else status,
         "later": later,
+        "changes": _shorten_changes(hit) or None,
         "code": " ".join(check.note for check in hit.not_in_code) or None,
     }
     other = hit.get_beside()

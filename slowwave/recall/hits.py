@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 Kind = Literal["claim", "message", "summary", "topic"]
 KINDS: tuple[Kind, ...] = ("claim", "message", "summary")
 """The kinds searched if none is named. A topic repeats what its claims say."""
+ChangeStatus = Literal["superseded", "perhaps superseded", "said since"]
+"""How a later claim stands to a sentence; "said since" if it less likely changed it."""
 GROUPS = frozenset({"summary", "topic"})
 """Kinds that tell of many messages, of whoever said them."""
 QUOTE_CHARS = 200
 """Length of a quote where no passage or claim gives one."""
 CONFIDENT = 0.7
 """Relevance from which an answer is taken to be about the query (`docs/decisions/002-ranking-and-silence.md`)."""
+SENTENCE_MARKS = ".!?…。！？"
+"""Marks that end a sentence."""
 LEANING_WORDS = 3
 """Content words up to which a reply is understood only beside what it answers ("no, that's horrible. undo that"). The
 first clause of a longer one that objects has as few."""
@@ -81,6 +85,23 @@ class Successor(Shown):
 
 
 @dataclass(frozen=True, slots=True)
+class Change(Shown):
+    """A sentence of a message that a later claim changed, or perhaps did."""
+
+    text: str
+    """The sentence, in the message's words."""
+    status: ChangeStatus
+    by: str
+    """The later claim."""
+    likely: float
+    """How likely it changed the sentence, 0 to 1."""
+    successor: Successor
+    """What it says, and when it was said."""
+    note: str
+    """All this in brackets, as it stands behind the sentence where the message is shown."""
+
+
+@dataclass(frozen=True, slots=True)
 class CodeCheck(Shown):
     """Something that a claim names and that its checkout does not have any more, or has otherwise."""
 
@@ -132,6 +153,8 @@ class Hit(Shown):
     """A later claim that may change what this one says; the night could not tell, and both stand."""
     successor: Successor | None = None
     """What the one of these two that is set says, and when it was said."""
+    changes: tuple[Change, ...] = ()
+    """Of a message: each of its sentences that a later claim changed, or perhaps did, whatever the query asks for."""
     not_in_code: tuple[CodeCheck, ...] = ()
     """What it names and the checkout it is about had, and does not have any more."""
     claim: str | None = None
@@ -174,6 +197,26 @@ class Hit(Shown):
                 return next_one.text
         return None
 
+    def mark_changes(self, text: str) -> str:
+        """Return some of a message's text with a note behind each changed sentence, if it says more than that."""
+        marked = text
+        for change in self.changes:
+            at = marked.find(change.text)
+            if at >= 0 and self.is_partly_changed_by(change.by):
+                end = at + len(change.text)
+                while marked[end : end + 1] and marked[end] in SENTENCE_MARKS:
+                    end += 1
+                marked = f"{marked[:end]} {change.note}{marked[end:]}"
+        return marked
+
+    def is_partly_changed_by(self, claim: str | None) -> bool:
+        """Return True if a later claim changed, or perhaps changed, a sentence of a message that says more."""
+        whole = self.text.strip().rstrip(SENTENCE_MARKS)
+        return any(
+            change.by == claim and change.text.strip().rstrip(SENTENCE_MARKS) != whole
+            for change in self.changes
+        )
+
     def get_beside(self) -> Fragment | None:
         """Return the other message of a message's turn, if it is cited too."""
         if self.kind != "message" or len(self.sources) < 2:
@@ -208,9 +251,15 @@ class Hit(Shown):
         for fragment in plain["pair"]:
             if fragment["text"] == self.text:
                 del fragment["text"]
-        checks = [check.as_dict() for check in self.not_in_code]
         successor = self.successor and self.successor.as_dict()
-        return plain | {"successor": successor, "not_in_code": checks}
+        return plain | {
+            "successor": successor,
+            "changes": [
+                change.as_dict() | {"successor": change.successor.as_dict()}
+                for change in self.changes
+            ],
+            "not_in_code": [check.as_dict() for check in self.not_in_code],
+        }
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from slowwave.engines.encoders.protocol import (
 )
 from slowwave.recall.hits import (
     QUOTE_CHARS,
+    Change,
     Cost,
     Hit,
     Hits,
@@ -42,7 +43,7 @@ from slowwave.recall.hits import (
 )
 from slowwave.recall.query import Mask, Query, Vector, build_query, is_of_session
 from slowwave.recall.release.tables import LRUCache
-from slowwave.recall.release.view import View, normalise_name
+from slowwave.recall.release.view import View, format_later, normalise_name
 from slowwave.recall.retrieve.rows import build_path_variants
 from slowwave.schemas.errors import (
     READ_TROUBLE,
@@ -600,13 +601,7 @@ def apply_corrections(
             kept.append(hit)
             continue
         sure = hit.kind == "claim" or has_words(claims[key]["quote"], hit.text)
-        marked = replace(
-            hit,
-            status=Status.SUPERSEDED if sure else hit.status,
-            superseded_by=later.id if sure else None,
-            perhaps_superseded_by=None if sure else later.id,
-            successor=Successor(later.text, later.observed_at),
-        )
+        marked = _mark_corrected(hit, str(claims[key]["quote"]), later, sure=sure)
         if later.id not in there and "message" in query.kinds:
             there.add(later.id)
             kept.append(replace(later, score=hit.score, relevance=hit.relevance))
@@ -615,6 +610,33 @@ def apply_corrections(
     answer = Hits(shown, hits.reason, hits.relevance, hits.warnings)
     answer.trace = hits.trace
     return answer
+
+
+def _mark_corrected(
+    hit: Hit,
+    quote: str,
+    later: Hit,
+    *,
+    sure: bool,
+) -> Hit:
+    """Return a hit with the correction of the claim that it tells; if not `sure`, it says more."""
+    successor = Successor(later.text, later.observed_at)
+    change = Change(
+        text=quote,
+        status="superseded",
+        by=later.id,
+        likely=1.0,
+        successor=successor,
+        note=format_later(successor, 1.0, ""),
+    )
+    return replace(
+        hit,
+        status=Status.SUPERSEDED if sure else hit.status,
+        superseded_by=later.id if sure else None,
+        perhaps_superseded_by=None if sure else later.id,
+        successor=successor,
+        changes=(*hit.changes, change) if hit.kind == "message" else (),
+    )
 
 
 def _tells(hit: Hit, claim: Mapping[str, Any]) -> bool:

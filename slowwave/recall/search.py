@@ -29,12 +29,15 @@ nothing under it.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cache, partial
 from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
+import pyarrow as pa
 
+from slowwave.recall.changed import find_changes
 from slowwave.recall.hits import (
     CONFIDENT,
     GROUPS,
@@ -257,7 +260,8 @@ class Search:
         shown = ordered
         if not (automatic or query.everything or plan.is_time_only or overview):
             shown = self._select_matter(best_of_kinds, ordered, query)
-        hits = Hits(build_hits(self.view, shown[: query.k]), relevance=best)
+        built = build_hits(self.view, shown[: query.k], query.as_of)
+        hits = Hits(built, relevance=best)
         hits.overview = overview
         hits.note_stop(min(len(ordered), query.k))
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
@@ -667,10 +671,14 @@ MAX_SOURCES = 5
 """Messages named under one summary; more are reached by drilling down."""
 
 
-def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
-    """Return rows as hits, all their messages looked up at once."""
+def build_hits(
+    view: View,
+    ranked: Sequence[Candidate],
+    as_of: datetime | None = None,
+) -> list[Hit]:
+    """Return rows as hits, all their messages looked up at once, with what had changed by a time."""
     ids = _list_cited(view, ranked)
-    messages = view.read_by_id(MESSAGES, list(chain(*ids.values())), MESSAGE_COLUMNS)
+    messages = _read_messages(view, list(chain(*ids.values())))
     exchanges = _read_exchanges(view, [row for row in ranked if row.kind == "message"])
     facts = _read_facts(view, ranked)
     hits: list[Hit] = []
@@ -692,7 +700,17 @@ def build_hits(view: View, ranked: Sequence[Candidate]) -> list[Hit]:
         if hit.kind == "message":
             hit = replace(hit, trust=view.foreign_messages.get(hit.id, hit.trust))
         hits.append(hit)
-    return hits
+    texts = {hit.id: hit.text for hit in hits if hit.kind == "message"}
+    changes = find_changes(view, texts, as_of)
+    return [replace(hit, changes=changes.get(hit.id, ())) for hit in hits]
+
+
+def _read_messages(view: View, ids: Sequence[str]) -> dict[str, MessageRow]:
+    """Return messages by id, without what a person left out."""
+    rows = view.read_by_id(MESSAGES, ids, MESSAGE_COLUMNS)
+    for key, row in rows.items():
+        row["text"] = view.chains.hide_excluded(key, row["text"])
+    return rows
 
 
 def _list_cited(view: View, ranked: Sequence[Candidate]) -> dict[str, list[str]]:
@@ -746,8 +764,8 @@ def _build_hit(
     # what is shown: of a message the whole, of which the passage that was found is quoted
     text = messages[0]["text"] if kind == "message" and messages else candidate.text
     if kind != "claim":
-        quote = candidate.text if kind == "message" else None
-    beside = candidate.beside.text if candidate.beside else None
+        quote = _read_passage(view, candidate) if kind == "message" else None
+    beside = _read_passage(view, candidate.beside) if candidate.beside else None
     sources = _quote_messages(view, messages, filter(None, (quote, beside)))
     role = messages[0]["role"] if messages else None
     utc_offset = messages[0]["utc_offset"] if messages else None
@@ -771,6 +789,11 @@ def _build_hit(
         speaker=None if kind in GROUPS else row.get("speaker") or role,
         trust=row.get(TRUST),
     )
+
+
+def _read_passage(view: View, candidate: Candidate) -> str:
+    """Return the passage of a message that was found, without what a person left out."""
+    return view.chains.hide_excluded(candidate.id, candidate.text)
 
 
 def _quote_messages(
@@ -863,8 +886,9 @@ def _read_messages_at(view: View, offsets: Set[int]) -> dict[int, MessageRow]:
     places = sorted(at for at in offsets if at >= 0)
     if not places:
         return {}
-    table = view.take(MESSAGES, np.array(places, dtype=np.int64), MESSAGE_COLUMNS)
-    return dict(zip(places, table.to_pylist(), strict=True))
+    ids = view.read_keys(MESSAGES).take(pa.array(places)).to_pylist()
+    rows = _read_messages(view, ids)
+    return {at: rows[key] for at, key in zip(places, ids, strict=True)}
 
 
 def _make_fragments(

@@ -5,15 +5,15 @@ the id of its last claim. A row of a chain that no longer holds has the time of 
 
 A passage belongs to the chain of a claim that was made from it or whose sentence it contains word for word. So does
 an earlier passage that states a changed claim in other words: one of its sentences has the claim's old value and most
-of the other words, by weight, and not the new value. A passage that also states the last claim of the chain still
-holds. The more other claims were made from a passage, the lower the probability that it changed. Summaries have no
-such columns: in the stores measured, no summary's members are all of one chain.
+of the other words, by weight, and not the new value. Of what a model answers the message of a changed claim, an echo
+is enough ("Set to 9443 as you asked"). A passage that also states the last claim of the chain still holds. The
+more other claims were made from a passage, the lower the probability that it changed. Summaries have no such columns:
+in the stores measured, no summary's members are all of one chain.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import cast
@@ -23,11 +23,11 @@ import pyarrow as pa
 
 from slowwave.schemas.rows import ClaimRow, MergeRow, PassageRow
 from slowwave.schemas.tables import CHAIN, NO_CHAIN, ChainRow
-from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Status
-from slowwave.tasks.changes.features import IdfTable
+from slowwave.schemas.vocabulary import LEADS, PERHAPS_CHANGED, Role, Status
+from slowwave.text.rarity import ChangedClaim
 from slowwave.text.words import singular_words
 
-CHAINS = "chains/2"
+CHAINS = "chains/3"
 LINKS = [
     "claim_id",
     "status",
@@ -39,12 +39,9 @@ LINKS = [
 ]
 CHAIN_COLUMNS = [*LINKS, "workspace", "summary", "quote", "message_ids"]
 SAID = ["passage_id", "workspace", "message_id", "text", "ts", *CHAIN]
+SAID += ["session_id", "seq", "role"]
 ROWS_AT_ONCE = 100_000
 """Passages in one batch that is cut into sentences."""
-RESTATED = 0.7
-"""Least weight of a claim's words, as a share, in a sentence that states it in other words."""
-OLD_VALUE = 3
-"""Most words of an old value that a sentence must have all of; of more, the rarest is enough."""
 REWORDED = 0.9
 """Factor on the probability of a change for a passage that states the changed claim in other words."""
 STEM_START = 3
@@ -243,74 +240,52 @@ def _find_sentences(passages: pl.DataFrame, claims: list[ClaimRow]) -> ClaimsOf:
     return claims_of
 
 
-@dataclass(frozen=True)
-class ChangedClaim:
-    """A claim that was changed, with the words by which a sentence states it."""
-
-    claim: ClaimRow
-    words: frozenset[str]
-    old_value: frozenset[str]
-    """Words that the later claim lacks; of many, the rarest."""
-    new_value: frozenset[str]
-    """Words that only the later claim has."""
-
-    @classmethod
-    def from_claims(
-        cls,
-        claim: ClaimRow,
-        later: ClaimRow,
-        idf: IdfTable,
-    ) -> "ChangedClaim":
-        """Compare a claim with the claim that changed it."""
-        words, others = (singular_words(row["summary"]) for row in (claim, later))
-        gone = sorted(words - others, key=lambda word: (-idf.sum_idf([word]), word))
-        kept = gone if len(gone) <= OLD_VALUE else gone[:1]
-        return cls(claim, words, frozenset(kept), others - words)
-
-    def is_stated(self, sentence: frozenset[str], idf: IdfTable) -> bool:
-        """Return True if a sentence (its stems) states the claim and not the later one."""
-        has_new = idf.compute_containment(self.new_value, sentence) >= 0.5
-        return (
-            self.old_value <= sentence
-            and not has_new
-            and idf.compute_containment(self.words, sentence) >= RESTATED
-        )
-
-
 def _add_restated_claims(
     claims_of: ClaimsOf,
     passages: pl.DataFrame,
     claims: pl.DataFrame,
 ) -> None:
-    """Add each changed claim to the earlier passages of its workspace that state it in other words."""
+    """Add each changed claim to the earlier passages of its workspace that state it in other words, and to those of a
+    model that echo it in answer to the message that it was made from.
+    """
     # a claim is mostly a sentence of a passage, and passages are looked at for several claims
     read = cache(singular_words)
-    idf = IdfTable.from_stems([[*read(text)] for text in claims["summary"]])
+    answering = _add_answered_messages(passages)
     text = pl.col("text").str.to_lowercase()
-    for changed in _list_changed_claims(claims, idf):
-        claim = changed.claim
-        rarest = max(changed.old_value, key=lambda word: (idf.sum_idf([word]), word))
-        start = rarest[: max(STEM_START, len(rarest) - 2)]
-        before = passages.filter(
+    for claim, changed in _list_changed_claims(claims):
+        start = changed.rarest[: max(STEM_START, len(changed.rarest) - 2)]
+        echoes = pl.col("answered").is_in(claim["message_ids"][:1])
+        before = answering.filter(
             pl.col("workspace").eq_missing(pl.lit(claim["workspace"], pl.String)),
             pl.col("ts") < claim["chain_at"],
-            text.str.contains(start, literal=True),
+            text.str.contains(start, literal=True) | echoes,
         )
         likely = REWORDED * (claim["chain_likely"] or 0.0)
-        for row in before.select("passage_id", "text").iter_rows(named=True):
+        for row in before.iter_rows(named=True):
+            is_answer = row["answered"] in claim["message_ids"][:1]
+            states = changed.is_echoed if is_answer else changed.is_stated
             sentences = re.split(SENTENCE_END, row["text"])
-            if any(changed.is_stated(read(one), idf) for one in sentences):
+            if any(states(read(one)) for one in sentences):
                 claims_of[row["passage_id"]].setdefault(
                     claim["claim_id"], claim | {"chain_likely": likely}
                 )
 
 
-def _list_changed_claims(claims: pl.DataFrame, idf: IdfTable) -> list[ChangedClaim]:
+def _add_answered_messages(passages: pl.DataFrame) -> pl.DataFrame:
+    """Return passages with a column `answered`: of a model's passage the person's message before it in its session."""
+    by_user = pl.col("role") == Role.USER
+    last = pl.when(by_user).then(pl.col("message_id"))
+    ordered = passages.sort("session_id", "seq", "passage_id")
+    answered = last.forward_fill().over("session_id")
+    return ordered.with_columns(answered=pl.when(~by_user).then(answered))
+
+
+def _list_changed_claims(claims: pl.DataFrame) -> list[tuple[ClaimRow, ChangedClaim]]:
     """Return the claims that were changed, surely or perhaps, and that have an old value."""
     of_chain = claims.filter(pl.col("chain_id").is_not_null())
     by_id = {row["claim_id"]: row for row in _read_claims(of_chain)}
     found = [
-        ChangedClaim.from_claims(row, later, idf)
+        (row, ChangedClaim.from_texts(row["summary"], later["summary"]))
         for row in by_id.values()
         if row["status"] != Status.DUPLICATE
         and row["chain_at"] is not None
@@ -318,7 +293,7 @@ def _list_changed_claims(claims: pl.DataFrame, idf: IdfTable) -> list[ChangedCla
         and (later := by_id.get(row["superseded_by"] or row["chain_id"] or ""))
         is not None
     ]
-    return [changed for changed in found if changed.old_value]
+    return [(row, changed) for row, changed in found if changed.old_value]
 
 
 def _add_source_claims(

@@ -97,6 +97,9 @@ def test_each_row_of_a_chain_has_its_end_and_since_when_it_no_longer_holds() -> 
             "message_id": message,
             "ts": on(at),
             "text": text,
+            "session_id": message,
+            "seq": n,
+            "role": "user",
         }
         for n, (message, at, text, _) in enumerate(SAID_THERE)
     ]

@@ -80,10 +80,10 @@ def test_the_ledger_tells_what_is_taken_back_from_what_has_another_value(
 
 def test_a_retraction_is_shown_with_its_day_and_not_as_a_new_value() -> None:
     back = Successor("Forget the French rule", datetime(2026, 3, 9, tzinfo=UTC), True)
-    sure = format_later(back, True, "")
+    sure = format_later(back, 1.0, "")
     assert sure == "(taken back on 9 Mar 2026, then: Forget the French rule)"
     # the words stand beside it already
-    assert format_later(back, False, back.text) == "(perhaps taken back on 9 Mar 2026)"
+    assert format_later(back, 0.5, back.text) == "(perhaps taken back on 9 Mar 2026)"
 
 
 def test_no_hand_out_states_it_and_what_takes_it_back_is_no_rule(store: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from slowwave import Memory
 from slowwave.context.build import Context, assemble_context
 from slowwave.context.direct import rank_messages
-from slowwave.context.packing import make_line, shorten, show_pieces
+from slowwave.context.packing import LaterNote, make_line, shorten, show_pieces
 from slowwave.context.recall_log import note_block, note_hits
 from slowwave.context.rendering import Line, LineSource, Measure, Part
 from slowwave.context.tokens import load_tokenizer
@@ -265,7 +265,9 @@ def test_what_a_line_tells_of_a_change_is_no_news_when_a_model_repeats_it(
         "From now on the gauges go into PostgreSQL",
     )
     line = make_line(
-        said, LineSource("s", "m"), later=f"(perhaps until 2026-09-28, then: {then})"
+        said,
+        LineSource("s", "m"),
+        notes=[LaterNote(f"(perhaps until 2026-09-28, then: {then})")],
     )
     assert note_block(tmp_path, Context(line.text, 30, (Part("memories", (line,)),)))
     recalled = load_recalled_spans(tmp_path)
@@ -443,17 +445,17 @@ def test_a_mark_stands_behind_its_sentence_and_goes_with_it(
 ) -> None:
     text = "The cap is 5 MB. Scans are in colour."
     words = "The cap is 5 MB"
-    line = make_line(text, LineSource("s", "m"), later=LIMIT, later_of=words)
+    line = make_line(text, LineSource("s", "m"), notes=[LaterNote(LIMIT, words)])
     assert show_pieces(line, pieces).text == shown
 
 
 def test_a_mark_of_words_outside_the_part_that_is_shown_is_left_out() -> None:
     whole = "The cap is 5 MB. Scans are in colour."
     source, part = LineSource("s", "m"), "Scans are in colour."
-    line = make_line(part, source, later=LIMIT, later_of="5 MB", within=whole)
+    line = make_line(part, source, notes=[LaterNote(LIMIT, "5 MB")], within=whole)
     assert line.text == f"… {part}"
     # words that stand nowhere are a model's own: the mark is about the whole line
-    line = make_line(part, source, later=LIMIT, later_of="Grey scans", within=whole)
+    line = make_line(part, source, notes=[LaterNote(LIMIT, "Grey scans")], within=whole)
     assert line.text == f"… {part} {LIMIT}"
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from slowwave import Memory
 from slowwave.context.packing import (
+    LaterNote,
     arrange_by_time,
     make_line,
     select_outline,
@@ -128,17 +129,20 @@ def test_an_outline_repeats_no_line_of_the_block() -> None:
 @pytest.mark.parametrize(
     ("note", "shown"),
     [
-        ("(perhaps until 2 Oct 2026, then: The limit is 6.)", "The limit is 4."),
-        ("(perhaps taken back on 2 Oct 2026)", "The limit is 4."),
+        (
+            "(perhaps until 2 Oct 2026, then: The limit is 6.)",
+            "(perhaps until 2 Oct 2026)",
+        ),
+        ("(said since, on 2 Oct 2026: The limit is 6.)", "The limit is 4."),
         ("(until 2 Oct 2026, then: The limit is 6.)", "(until 2 Oct 2026)"),
         ("(until 2 Oct 2026)", "(until 2 Oct 2026)"),
     ],
 )
-def test_an_outline_dates_a_certain_change_and_leaves_out_a_doubt(
+def test_an_outline_dates_a_change_without_the_later_words(
     note: str, shown: str
 ) -> None:
     source = LineSource("s", "m", 1, by="person")
-    line = make_line("The limit is 4.", source, later=note)
+    line = make_line("The limit is 4.", source, notes=[LaterNote(note)])
     (told,) = list_outline([line], [], 200)
     assert told.endswith(shown)  # no words of the later line: it stands by itself
 
@@ -187,12 +191,12 @@ def test_a_reply_is_told_once() -> None:
     asks = make_line(
         "Shall I take it out?",
         LineSource("s", "a", 1, by="model"),
-        later="(user, then: yes, and tell Ada that the check …)",
+        notes=[LaterNote("(user, then: yes, and tell Ada that the check …)")],
     )
     changed = make_line(
         "The limit is 4.",
         LineSource("s", "c", 0, by="person"),
-        later="(until 2 Oct 2026, then: The limit is 6.)",
+        notes=[LaterNote("(until 2 Oct 2026, then: The limit is 6.)")],
     )
     reply = make_line(
         "yes, and tell Ada that the check is back", LineSource("s", "b", 2, by="person")
@@ -212,7 +216,11 @@ def test_a_reply_is_told_once() -> None:
 def test_a_note_is_told_once() -> None:
     later = "(perhaps until 2 Oct 2026, then: The limit is 6.)"
     lines = [
-        make_line(f"The limit is 4, said {n}.", LineSource("s", f"{n}", n), later=later)
+        make_line(
+            f"The limit is 4, said {n}.",
+            LineSource("s", f"{n}", n),
+            notes=[LaterNote(later)],
+        )
         for n in range(2)
     ]
     told = [line.text for line in tell_replies_once(lines)]
@@ -241,7 +249,7 @@ def test_what_accepts_the_lines_own_proposal_is_told_by_the_reply(
     asks = make_line(
         "It has no default. Shall I make it required?",
         LineSource("s", "a", 1),
-        later=later,
+        notes=[LaterNote(later)],
     )
     reply = make_line("Yes, do. And add a note.", LineSource("s", "b", 2, by="person"))
     assert tell_replies_once([asks, reply])[0].text.endswith(shown)

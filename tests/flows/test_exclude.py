@@ -24,7 +24,7 @@ from slowwave.tasks.publish import gates
 from slowwave.tasks.publish.gates import Bounds
 from tests.command_line import typed
 from tests.flows.test_gates import lose
-from tests.talk_files import write_talk
+from tests.talk_files import session, write_talk
 
 
 @pytest.fixture
@@ -159,6 +159,34 @@ def test_a_claim_taken_back_comes_back_neither_by_its_session_nor_by_anothers_wo
         run_exclude([wanted], "again", gated)
     run_include([wanted], gated).check_complete()
     assert len(find_claims(gated, "unit3x service")) == 1
+
+
+def test_the_messages_of_a_claim_taken_back_do_not_tell_it(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    said = [
+        ("user", "The admin console listens on port 9443."),
+        ("assistant", "Set to port 9443 as you asked."),
+        ("user", "We deploy on Fridays. The logs go to /var/log/kite.log."),
+        ("assistant", "Noted."),
+        ("user", "The cache lives in Valkey. The queue runs on Faktory."),
+    ]
+    run_night([session(tmp_path, "a", 2, said)], settings).check_complete()
+    words = ("9443", "kite.log", "Valkey", "Faktory")
+    wanted = [key for word in words for key in find_claims(settings, word)]
+    run_exclude(wanted, "it was made up", settings).check_complete()
+
+    def ask() -> str:
+        memory = Memory.open(settings.store, encoder=HashEncoder())
+        asked = "Which port has the admin console, where do logs go, what of cache and queue?"
+        hits = memory.recall(asked, 10, everything=True)
+        texts = [hit.text for hit in hits]
+        return "\n".join([*texts, memory.context(asked, 400).text])
+
+    told = ask()
+    assert not [word for word in words if word in told]
+    assert "We deploy on Fridays. …" in told  # what else the message says stays
+    run_include(wanted, settings).check_complete()
+    assert all(word in ask() for word in ("Set to port 9443", *words))
 
 
 def hold(gated: Settings, twelve: Path) -> Path:

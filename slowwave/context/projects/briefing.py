@@ -5,7 +5,7 @@ standing claims; of a project those about it. Nothing is said twice. A session i
 the shortest prefix of its id that is unique in the store.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -31,7 +31,6 @@ from slowwave.context.projects.standing import (
     take_in_turn,
 )
 from slowwave.context.rendering import (
-    OMITTED,
     Format,
     Line,
     LineSource,
@@ -45,6 +44,7 @@ from slowwave.recall.hits import QUOTE_CHARS, Hit, fold_text, has_words
 from slowwave.recall.live import ReadSession, find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.view import (
+    OMITTED,
     View,
     format_change,
     is_superseded,
@@ -55,7 +55,6 @@ from slowwave.schemas.rows import SummaryRow
 from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS, TRUST
 from slowwave.schemas.tables import SESSIONS as SESSIONS_TABLE
 from slowwave.schemas.vocabulary import (
-    EXCLUDED,
     MODEL_KEY,
     Role,
     Status,
@@ -542,7 +541,7 @@ def collect_session_lines(
     sources = _cite_sessions(view, rows)
     recent = list(sources)[:MOST_SESSIONS]
     said = _collect_said(view, places, recent)
-    left_out = _collect_left_out(view, recent)
+    left_out = view.chains.excluded
     topics = _name_topics(view, said)
     for row in rows:
         key = row["scope_id"]
@@ -607,16 +606,6 @@ def _collect_said(
     return said
 
 
-def _collect_left_out(view: View, sessions: Sequence[str]) -> dict[str, list[str]]:
-    """Return the words of the claims of some sessions that a person left out, by the session."""
-    of_sessions = pc.field("session_id").isin(pa.array(sessions, pa.string()))
-    where = of_sessions & (pc.field("reason") == EXCLUDED)
-    left_out = defaultdict[str, list[str]](list)
-    for row in view.read(CLAIMS, ["session_id", "summary"], where).to_pylist():
-        left_out[row["session_id"]].append(fold_text(row["summary"]))
-    return left_out
-
-
 def _name_topics(
     view: View, said: Mapping[str, Sequence[StandingClaim]]
 ) -> dict[str, str]:
@@ -651,13 +640,13 @@ def _tell_session(
         row: the session's summary.
         told: its text without what is open.
         said: the session's standing claims, however sure.
-        left_out: by session, the words of the claims that a person left out, folded.
+        left_out: by session, the quotes of the claims that a person left out.
     """
     parts = split_told_parts(told)
     if parts is None or row["step_key"].startswith(MODEL_KEY):
         return told
     doubtful = [fold_text(one.text) for one in said if not one.may_instruct]
-    doubtful += left_out.get(row["scope_id"], ())
+    doubtful += map(fold_text, left_out.get(row["scope_id"], ()))
     asked = " ".join(
         sentence
         for sentence in _list_sentences(parts.get(ASKED, ""))

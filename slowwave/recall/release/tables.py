@@ -508,6 +508,16 @@ class PassageIndex(RowIndex):
         return answered
 
     @cached_property
+    def last_of_user(self) -> Ints:
+        """For each passage the position of the last passage of a user up to it, in its session; -1 without one."""
+        places = np.arange(len(self.role))
+        by_user = self.mask_role(places, Role.USER)
+        last = np.maximum.accumulate(np.where(by_user, places, -1))
+        is_here = self.session[last] == self.session
+        found: Ints = np.where((last >= 0) & is_here, last, -1)
+        return found
+
+    @cached_property
     def calendar(self) -> Calendar:
         """Year, month and day on which each passage was said."""
         return compute_calendar(self.moment)

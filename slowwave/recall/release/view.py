@@ -17,6 +17,7 @@ from itertools import chain, islice, pairwise, takewhile
 from os.path import basename
 from pathlib import Path
 from threading import Lock
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +57,7 @@ from slowwave.schemas.tables import (
 )
 from slowwave.schemas.vocabulary import (
     AFFIRMED,
+    EXCLUDED,
     OWN,
     PERHAPS_CHANGED,
     RETRACTIONS,
@@ -103,11 +105,17 @@ COLUMNS = [
 ]
 COLUMNS += ["status", "observed_at", "utc_offset", *CHAIN]
 WITNESSES = ["claim_id", "session_id", "confidence", "evidence_sessions", *CHAIN]
+OMITTED = "…"
+"""Something is left out here."""
 THEN = ", then: "
 DOUBT = "(perhaps "
 """Begins the note of a change that is not certain."""
+SINCE: Final = "said since"
+"""Stands in the note of a later claim that is less likely to be a change."""
 VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
 """A name or a number; a capital that opens a sentence tells nothing."""
+SENTENCE_MARKS = r"[.!?…。！？]"
+"""A mark that ends a sentence, as a pattern."""
 FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
@@ -119,8 +127,12 @@ class Chains:
     """By id, with the columns COLUMNS."""
     by_chain: Mapping[str, list[ClaimRow]] = field(default_factory=dict)
     """Without those that repeat another, in the order they were said."""
+    by_message: Mapping[str, list[ClaimRow]] = field(default_factory=dict)
+    """By the message that they quote."""
     retractions: Set[str] = frozenset()
     """Ids of claims that take an earlier one back without a new value, surely or perhaps."""
+    excluded: Mapping[str, list[str]] = field(default_factory=dict)
+    """By message, and by session, the quotes of the claims that a person left out."""
 
     @property
     def perhaps_changed(self) -> dict[str, ClaimRow]:
@@ -151,6 +163,12 @@ class Chains:
             and not is_superseded(claim, as_of)
         )
         return next(later, self.claims.get(str(row["chain_id"])))
+
+    def hide_excluded(self, place: str, text: str) -> str:
+        """Return some of a message's or session's text with an ellipsis in place of what a person left out."""
+        for quote in self.excluded.get(place, ()):
+            text = re.sub(f"{re.escape(quote)}{SENTENCE_MARKS}*", OMITTED, text)
+        return text
 
     def make_successor(self, row: ClaimRow) -> Successor:
         """Return a claim as the successor of what it changes."""
@@ -194,9 +212,30 @@ def read_chains(view: Tables | Snapshot) -> Chains:
     ):
         if row["status"] != Status.DUPLICATE and row["observed_at"] is not None:
             by_chain[str(row["chain_id"])].append(row)
+    by_message = defaultdict[str, list[ClaimRow]](list)
+    for row in claims.values():
+        for message in row["message_ids"][:1]:
+            by_message[message].append(row)
     taking_back = pc.field("rule").isin(RETRACTIONS) & ~pc.field("undone")
     ledger = view.read(MERGES, ["into_id"], taking_back)
-    return Chains(claims, by_chain, frozenset(ledger["into_id"].to_pylist()))
+    return Chains(
+        claims=claims,
+        by_chain=by_chain,
+        by_message=by_message,
+        retractions=frozenset(ledger["into_id"].to_pylist()),
+        excluded=_read_excluded(view),
+    )
+
+
+def _read_excluded(view: Tables | Snapshot) -> dict[str, list[str]]:
+    """Return by message and by session the quotes of the claims that a person left out."""
+    columns = ["session_id", "quote", "message_ids"]
+    rows = view.read(CLAIMS, columns, pc.field("reason") == EXCLUDED).to_pylist()
+    quotes = defaultdict[str, list[str]](list)
+    for row in rows:
+        for place in (row["session_id"], *row["message_ids"][:1]):
+            quotes[place].append(row["quote"].rstrip(".!?…。！？"))
+    return dict(quotes)
 
 
 def mark_changes(
@@ -206,9 +245,9 @@ def mark_changes(
     as_of: datetime | None = None,
     own_sessions: Collection[str] = (),
 ) -> str:
-    """Return a text whose sentences that a later claim changed, or perhaps did, are followed by what it says, as in a
-    hit's line. Such a sentence has a claim word for word, or all names and numbers of one that is superseded and not
-    most of the words that its successor has beside.
+    """Return a text without what a person left out. Its sentences that a later claim changed, or perhaps did, are
+    followed by what it says, as in a hit's line. Such a sentence has a claim word for word, or all names and numbers of
+    one that is superseded and not most of the words that its successor has beside.
 
     Args:
         chains: the release's.
@@ -217,6 +256,7 @@ def mark_changes(
         as_of: what changed later is not marked.
         own_sessions: ids of sessions whose claims change a text, but are not quoted.
     """
+    text = chains.hide_excluded(scope, text)
     marked = ""
     done = 0
     # the claims in scope that changed, the certain changes first
@@ -241,23 +281,33 @@ def mark_changes(
             beside = " ".join(text.split())
             if later["session_id"] in own_sessions:
                 beside = " ".join(str(later["summary"]).split())
-            note = format_later(
-                chains.make_successor(later), is_superseded(row), beside
-            )
+            likely = row["chain_likely"] or 0.0
+            note = format_later(chains.make_successor(later), likely, beside)
             marked = f"{marked}{text[done : sentence.end]} {note}"
             done = sentence.end
     return marked + text[done:]
 
 
-def format_later(successor: Successor, sure: bool, beside: str) -> str:
-    """Return until when something held, or when it was taken back, and what was said then if `beside` lacks it."""
+def format_later(
+    successor: Successor,
+    likely: float,
+    beside: str,
+) -> str:
+    """Return until when something held, or when it was taken back, and what was said then if `beside` lacks it.
+
+    Below PERHAPS_CHANGED the note says only what was said since; it is empty if `beside` has that.
+    """
     at = successor.observed_at
     later = " ".join(successor.text.split())
+    told = "" if later in beside else add_days(later, at)
+    if likely < PERHAPS_CHANGED:
+        since = f"{SINCE}, on {format_day(at)}" if at else SINCE
+        return f"({since}: {told})" if told else ""
     until = f"until {format_day(at)}" if at else "no longer"
     if successor.takes_back:
         until = f"taken back on {format_day(at)}" if at else "taken back"
-    note = f"({until}" if sure else f"{DOUBT}{until}"
-    return f"{note})" if later in beside else f"{note}{THEN}{add_days(later, at)})"
+    note = f"({until}" if likely >= 1.0 else f"{DOUBT}{until}"
+    return f"{note}{THEN}{told})" if told else f"{note})"
 
 
 def format_change(
@@ -272,7 +322,8 @@ def format_change(
         later = chains.find_successor(row, as_of)
     if later is None:
         return ""
-    return format_later(chains.make_successor(later), is_superseded(row, as_of), beside)
+    likely = row["chain_likely"] or 0.0
+    return format_later(chains.make_successor(later), likely, beside)
 
 
 def format_check(row: CheckRow, since: str) -> str:

@@ -1,0 +1,103 @@
+"""What later claims changed is marked behind each sentence, in hits and blocks, and behind a model's echo of it."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from slowwave import Memory
+from slowwave.context.packing import LaterNote, make_line, tell_replies_once
+from slowwave.context.rendering import LineSource
+from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.flows.nightly import run_night
+from slowwave.recall.hits import Successor
+from slowwave.recall.release.view import format_later
+from slowwave.schemas.settings import Settings
+from tests.command_line import typed
+from tests.talk_files import session
+
+PORT = "The API listens on port 7070."
+STANDUP = "The standup of the harbour team begins at 9:15 in the room Oslo."
+TALK = {
+    2: [
+        ("user", f"{PORT} Deploys go out on Fridays. {STANDUP}"),
+        ("assistant", "Port 7070 is noted for the API. Shall I add a diagram?"),
+    ],
+    5: [("user", "Ingrid grinds the coffee beans."), ("assistant", "Good.")],
+    9: [
+        ("user", "The API listens on port 8200 from now on."),
+        ("assistant", "Changed."),
+        ("user", "The standup of the harbour team begins at 10:40 in the room Oslo."),
+        ("assistant", "Moved."),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("changed")
+    paths = [session(folder, f"day-{day}", day, said) for day, said in TALK.items()]
+    run_night(paths, Settings(store=folder / "store", encoder="hash-384"))
+    return folder / "store"
+
+
+@pytest.mark.parametrize(
+    "query", ["On which port does the API listen?", "When do deploys go out?"]
+)
+def test_each_changed_sentence_is_marked_whatever_is_asked(
+    store: Path, query: str
+) -> None:
+    memory = Memory.open(store, encoder=HashEncoder())
+    (hit,) = (
+        hit
+        for hit in memory.recall(query, 10, "message", everything=True)
+        if hit.text.startswith(PORT)
+    )
+    assert [change.text for change in hit.changes] == [PORT[:-1], STANDUP[:-1]]
+    assert [change["note"] for change in hit.as_dict()["changes"]] == [
+        change.note for change in hit.changes
+    ]
+    (line,) = (
+        line.text
+        for part in memory.context(query, 400).parts
+        for line in part.lines
+        if line.text.startswith(PORT)
+    )
+    port, _, standup = line.partition(" Deploys go out on Fridays. ")
+    assert port.startswith(f"{PORT} (until 9 Mar 2026")
+    assert standup.startswith(f"{STANDUP} (perhaps until 9 Mar 2026")
+
+
+def test_an_agents_echo_of_it_is_marked_and_what_it_says_besides_is_not(
+    store: Path,
+) -> None:
+    query = "Which port is noted for the API?"
+    block = Memory.open(store, encoder=HashEncoder()).context(query, 400).text
+    assert "Port 7070 is noted for the API. (until 9 Mar 2026" in block
+    assert "Shall I add a diagram? (" not in block
+
+
+def test_the_command_line_marks_each_sentence_and_json_lists_them(store: Path) -> None:
+    query = "When do deploys go out?"
+    where = ("--store", store, "--kind", "message")
+    shown = " ".join(typed("recall", query, *where).stdout.split())
+    assert f"{PORT} (until 9 Mar 2026, then: The API listens on port 8200" in shown
+    assert f"{STANDUP} (perhaps until 9 Mar 2026, then: The standup" in shown
+    hits = json.loads(typed("recall", query, *where, "--json").stdout)["hits"]
+    (changes,) = (hit["changes"] for hit in hits if hit["text"].startswith(PORT))
+    assert [one["status"] for one in changes] == ["superseded", "perhaps superseded"]
+    assert changes[0]["successor"]["text"] == "The API listens on port 8200 from now on"
+
+
+def test_of_a_less_likely_change_only_what_was_said_since_is_told() -> None:
+    later = Successor("Once a minute is plenty", datetime(2026, 3, 9, tzinfo=UTC))
+    note = format_later(later, 0.3, "")
+    assert note == "(said since, on 9 Mar 2026: Once a minute is plenty)"
+    assert format_later(later, 0.3, later.text) == ""
+    source = LineSource("s", "m", 1, by="person")
+    line = make_line("Poll every five minutes.", source, notes=[LaterNote(note)])
+    assert line.text == f"Poll every five minutes. {note}"
+    other = make_line(f"{later.text}.", LineSource("t", "n", 1, by="person"))
+    first, _ = tell_replies_once([line, other])
+    assert first.text == "Poll every five minutes."
