@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slowwave.cli.agents.running_session import find_shown, read_told
 from slowwave.cli.opening import find_project, open_memory
 from slowwave.context.prompted import INSTRUCTION, build_prompted_context
 from slowwave.context.recall_log import note_block
@@ -50,7 +51,7 @@ def build_hook_text(
         space: as the command line names it.
         tool: the tool that is about to be called.
         arguments: of its call, as JSON or as text.
-        transcript: file of the running session; what it contains already is left out before a tool call.
+        transcript: file of the running session: what it has already of dead ends and intentions is left out.
 
     Raises:
         UsageError, StoreError: as `open_memory`.
@@ -73,7 +74,7 @@ def build_hook_text(
             opening = describe_backlog(memory.settings)
             block = memory.briefing(budget, workspace=here, own_sessions=own_sessions)
         else:
-            waiting = find_waiting(memory, prompt, here, own_sessions)
+            waiting = find_waiting(memory, prompt, here, own_sessions, transcript)
             block = build_prompted_context(memory, prompt, budget, here, own_sessions)
     if block.reason != INSTRUCTION:
         note_block(memory.root / memory.space, block)
@@ -86,19 +87,26 @@ def find_waiting(
     prompt: str,
     here: str | None,
     own_sessions: Sequence[str],
+    transcript: str | None,
 ) -> str:
-    """Return the first MOST_WAITING intentions of the project `here` that wait for something the prompt names, a line
-    each, and log them as returned. Return "" without a project or a release.
+    """Return the first MOST_WAITING intentions of the project `here` that wait for something the prompt names, or for
+    what a command has shown in the running session, a line each, and log them as returned. Return "" without a project
+    or a release. What the transcript has already is left out.
     """
     if here is None or not memory.has_release:
         return ""
-    found = [
+    waiting = [
         one
         for one in memory.intentions(here)
-        if one.met is None
-        and one.comes_up(prompt)
-        and not is_of_session(one.session, own_sessions)
-    ][:MOST_WAITING]
-    if found:
-        log_recall(memory.root / memory.space, {one.id: [one.text] for one in found})
-    return "\n".join(one.describe() for one in found)
+        if one.met is None and not is_of_session(one.session, own_sessions)
+    ]
+    found = [
+        *memory.find_named(waiting, prompt),
+        *find_shown(waiting, transcript, here),
+    ]
+    told = read_told(transcript, [one.mark for one in found])
+    fresh = {one.mark: one for one in found if one.mark not in told}
+    texts = {one.id: [one.text] for one in [*fresh.values()][:MOST_WAITING]}
+    if texts:
+        log_recall(memory.root / memory.space, texts)
+    return "\n".join(one.describe() for one in [*fresh.values()][:MOST_WAITING])

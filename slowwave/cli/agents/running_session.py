@@ -1,0 +1,81 @@
+"""The end of the running session's transcript: what hooks told there, and what its commands did and showed."""
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from slowwave.context.projects.intentions import Intention
+from slowwave.tasks.dead_ends.moves import Move, read_moves
+from slowwave.tasks.ingest.formats.registry import detect_reader
+from slowwave.tasks.ingest.parsing.records import Limits, Message
+
+MOST_BYTES = 32 * 1024 * 1024
+"""Bytes at the end of a transcript that are searched for earlier texts."""
+READ_BYTES = 256 * 1024
+"""Bytes at its end of which the tool calls are read: a hook runs before each call, and so sees the last ones."""
+
+
+def read_told(transcript: str | None, marks: Sequence[str]) -> set[str]:
+    """Return the marks that occur in the last MOST_BYTES of a transcript; none if it can't be read."""
+    if not transcript or not marks:
+        return set()
+    with suppress(OSError):
+        content = _read_end(Path(transcript), MOST_BYTES)
+        return {mark for mark in marks if mark.encode() in content}
+    return set()
+
+
+def find_shown(
+    waiting: Sequence[Intention],
+    transcript: str | None,
+    workspace: str | None,
+) -> list[Intention]:
+    """Return the intentions that wait for what the last calls of a session did, or for a version that they showed."""
+    if not waiting or not transcript:
+        return []
+    moves = read_last_moves(Path(transcript), workspace)
+    return [one for one in waiting if any(map(one.is_met_by, moves))]
+
+
+def read_last_moves(transcript: Path, workspace: str | None) -> list[Move]:
+    """Return the moves of the last READ_BYTES of a transcript; none if no reader knows it.
+
+    A part of a line at the beginning is left out, as a record that can't be read.
+    """
+    with suppress(Exception):  # deliberately broad: a hook tells what it can
+        reader = detect_reader(transcript)
+        end = _read_end(transcript, READ_BYTES)
+        with tempfile.TemporaryDirectory(prefix="slowwave-") as folder:
+            path = Path(folder) / transcript.name
+            path.write_bytes(end)
+            records = [*reader.read(path, Limits())]
+        rows = [_make_row(one) for one in records if isinstance(one, Message)]
+        return read_moves(rows, workspace)
+    return []
+
+
+def _make_row(message: Message) -> Mapping[str, Any]:
+    """Return a message as `read_moves` takes it."""
+    return {
+        "message_id": message.native_id,
+        "origin": message.origin,
+        "text": message.text,
+        "blocks": [asdict(block) for block in message.blocks],
+        "ts": message.ts,
+    }
+
+
+def _read_end(path: Path, most: int) -> bytes:
+    """Return the last bytes of a file.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    with path.open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, size - most))
+        return stream.read()
