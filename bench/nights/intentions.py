@@ -21,13 +21,14 @@ from typing import Any
 
 from bench.harness import ENCODER, SCRATCH, Figures, run
 from bench.nights.dead_ends import Session, read_folder, share
-from slowwave.context.projects.intentions import Intention, list_intentions
+from slowwave.cli.agents.running_session import list_done
+from slowwave.context.projects.intentions import Done, Intention, list_intentions
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.release.view import View
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS
-from slowwave.tasks.dead_ends.moves import Move, MoveKind
+from slowwave.tasks.dead_ends.moves import MoveKind
 
 Row = dict[str, Any]
 
@@ -159,15 +160,15 @@ def tell(
     today = datetime.astimezone(begun).date()
     yield from (one for one in intentions if one.comes(today))
     earlier = [one for one in intentions if one.met is None]
-    done: list[Move] = []
+    done: list[Done] = []
     for move in session.moves:
         if move.kind is MoveKind.MODEL:
             continue
         if move.kind is MoveKind.PERSON:
             yield from memory.find_named(earlier, move.line)
-        about = [*done, replace(move, output="")]
-        yield from (one for one in earlier if any(map(one.is_met_by, about)))
-        done = [move]
+        done += list_done([replace(move, output="")])
+        yield from (one for one in earlier if any(map(one.is_met_by, done)))
+        done = list_done([move])
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowwave.cli.agents.running_session import find_shown, read_told
+from slowwave.cli.agents.running_session import find_shown, list_done, read_told
 from slowwave.context.projects.intentions import list_intentions
 from slowwave.recall.query import is_of_session
 from slowwave.recall.release.view import View
-from slowwave.recall.views.dead_ends import build_tried
+from slowwave.recall.views.dead_ends import build_tried, list_of_others
 from slowwave.store.logs import log_recall
 from slowwave.tasks.dead_ends.match import find_repeated
 from slowwave.tasks.dead_ends.moves import read_call_moves
@@ -79,12 +79,7 @@ def _find_dead_ends(
     own: Sequence[str],
 ) -> list[Told]:
     """Return the dead ends that a call would repeat, without the running session's own."""
-    rows = [
-        row
-        for row in view.dead_ends
-        if row["workspace"] in places
-        and not is_of_session(view.native_sessions.get(row["session_id"]), own)
-    ]
+    rows = list_of_others(view, places, own)
     repeated = find_repeated(call.tool, call.arguments, root, rows) if rows else []
     found = [build_tried(view, row) for row in repeated]
     return [(one.mark, one.id, one.describe()) for one in found]
@@ -107,9 +102,9 @@ def _find_intentions(
     ]
     if not waiting:
         return []
-    moves = read_call_moves(call.tool, call.arguments, None, root)
+    done = list_done(read_call_moves(call.tool, call.arguments, None, root))
     found = [
-        *(one for one in waiting if any(map(one.is_met_by, moves))),
+        *(one for one in waiting if any(map(one.is_met_by, done))),
         *find_shown(waiting, call.transcript, root),
     ]
     return [(one.mark, one.id, one.describe()) for one in found]

@@ -8,11 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from slowwave.context.projects.intentions import Intention
-from slowwave.tasks.dead_ends.moves import Move, read_moves
+from slowwave.context.projects.intentions import Done, Intention
+from slowwave.tasks.dead_ends.moves import Move, MoveKind, read_moves
 from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing.records import Limits, Message
 
+TALK = (MoveKind.PERSON, MoveKind.MODEL)
+DOING = (MoveKind.EDIT, MoveKind.RUN, MoveKind.COMMIT)
+"""Calls whose output tells what they did."""
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes at the end of a transcript that are searched for earlier texts."""
 READ_BYTES = 256 * 1024
@@ -37,8 +40,19 @@ def find_shown(
     """Return the intentions that wait for what the last calls of a session did, or for a version that they showed."""
     if not waiting or not transcript:
         return []
-    moves = read_last_moves(Path(transcript), workspace)
-    return [one for one in waiting if any(map(one.is_met_by, moves))]
+    done = list_done(read_last_moves(Path(transcript), workspace))
+    return [one for one in waiting if any(map(one.is_met_by, done))]
+
+
+def list_done(moves: Sequence[Move]) -> list[Done]:
+    """Return what the calls among some moves did. What is only read, or printed by a test, was not done."""
+    done: list[Done] = []
+    for move in moves:
+        if move.kind not in TALK:
+            output = move.output if move.kind in DOING and move.ok else ""
+            paths = (move.path,) if move.path else ()
+            done.append(Done(paths, f"{move.line}\n{move.text}\n{output}"))
+    return done
 
 
 def read_last_moves(transcript: Path, workspace: str | None) -> list[Move]:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from pathlib import PurePosixPath
+from typing import Any
 from weakref import WeakKeyDictionary
 
+import orjson
 import pyarrow.compute as pc
 
 from slowwave.context.projects.standing import (
@@ -26,11 +28,9 @@ from slowwave.context.projects.standing import (
 from slowwave.recall.hits import Shown
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID
-from slowwave.schemas.rows import MessageRow, SessionRow
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import Origin
-from slowwave.tasks.dead_ends.moves import Move, MoveKind
-from slowwave.tasks.dead_ends.rows import COLUMNS, read_sessions
 from slowwave.text.fence import escape_line
 from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.rarity import (
@@ -98,9 +98,10 @@ ANSWERED = 10.0
 """Rarity of the words together that a later statement shares with a plan, at least, to say what came of it."""
 MOST_CALLS = 5_000
 """Messages of agents that are looked through for what intentions wait for."""
-TALK = (MoveKind.PERSON, MoveKind.MODEL)
-DOING = (MoveKind.EDIT, MoveKind.RUN, MoveKind.COMMIT)
-"""Calls whose output tells what they did."""
+WRITING = ("old", "new", "content", "file_text", "insert", "edits")
+"""How the arguments begin that only a call which edits a file has."""
+PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+?)\\?$", re.M)
+"""A file in a patch as Codex writes it."""
 OFTEN = 0.1
 """Share of a project's claims from which a word that they have tells nothing."""
 FEW = 3
@@ -331,18 +332,10 @@ class Intention(Shown):
 
     def is_met_by(
         self,
-        move: Move,
+        done: "Done",
     ) -> bool:
-        """Return True if a tool call edits a file that it waits for, or names a version, or shows one as what it did.
-
-        What is only read, or printed by a test, shows no version that is reached.
-        """
-        if move.kind in TALK:
-            return False
-        if move.path and self.is_about_file([move.path]):
-            return True
-        output = move.output if move.kind in DOING and move.ok else ""
-        return self.has_version(f"{move.line}\n{move.text}\n{output}")
+        """Return True if a tool call edits a file that it waits for, or has a version that it waits for."""
+        return self.is_about_file(done.paths) or self.has_version(done.text)
 
     def has_version(
         self,
@@ -415,6 +408,16 @@ class Intention(Shown):
         stems = {lexicon.stem(name.lstrip(".").partition(".")[0]) for name in names}
         words = (*self.names, *self.topic)
         return any(_weigh_stems([word], stems, lexicon) >= self.least for word in words)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a tool call did."""
+
+    paths: tuple[str, ...]
+    """The files that it edited."""
+    text: str
+    """What was run or written, and what that showed."""
 
 
 def _split_humps(text: str) -> str:
@@ -588,51 +591,62 @@ def list_said(
     return sorted(rows, key=lambda row: str(row["ts"]))
 
 
-Done = tuple[SessionRow, list[Move]]
-"""A session with its moves."""
-
-
 def list_done(
     view: View,
     intentions: Sequence[Intention],
-) -> list[Done]:
-    """Return the sessions in the projects of some intentions that wait for a file or version, since the first of them,
-    with their tool calls; of these the latest MOST_CALLS messages.
+) -> list[tuple[MessageRow, list[Done]]]:
+    """Return what agents did in the projects of some intentions that wait for a file or version, since the first of
+    them, by message, in order; of these messages the latest MOST_CALLS.
     """
-    waiting = [
-        one
-        for one in intentions
-        if one.said_at and (one.versions or one.files) and not one.due
-    ]
+    waiting = [one for one in intentions if one.said_at and (one.versions or one.files)]
     if not waiting:
         return []
     here = pc.field("workspace").isin(sorted({one.workspace or "" for one in waiting}))
     since = min(one.said_at for one in waiting if one.said_at)
-    by_agent = pc.field("origin") != Origin.HUMAN
-    messages = view.read(MESSAGES, COLUMNS, here & by_agent & (pc.field("ts") > since))
-    latest = messages.sort_by([("ts", "descending")]).slice(0, MOST_CALLS)
-    ids = latest["session_id"].unique().to_pylist()
-    columns = ["session_id", "workspace", "inactive"]
-    sessions = view.read(SESSIONS, columns, pc.field("session_id").isin(ids))
-    return read_sessions(latest, sessions)
+    by_agent = pc.field("origin") == Origin.MODEL
+    columns = ["session_id", "workspace", "blocks", "ts"]
+    found = view.read(MESSAGES, columns, here & by_agent & (pc.field("ts") > since))
+    latest = found.sort_by([("ts", "descending")]).slice(0, MOST_CALLS)
+    return [(row, read_done(row["blocks"])) for row in reversed(latest.to_pylist())]
+
+
+def read_done(blocks: Sequence[Mapping[str, Any]]) -> list[Done]:
+    """Return what the tool calls among a message's blocks do."""
+    given = (block["text"] or "" for block in blocks if block["type"] == "tool_call")
+    return [_read_call(text) for text in given]
+
+
+def _read_call(given: str) -> Done:
+    """Return what a tool call does, from its arguments."""
+    try:
+        arguments = orjson.loads(given)
+    except orjson.JSONDecodeError:
+        arguments = given
+    if not isinstance(arguments, dict):
+        return Done(tuple(PATCHED.findall(given.replace("\\n", "\n"))), given)
+    texts = {name: text for name, text in arguments.items() if isinstance(text, str)}
+    is_edit = any(name.startswith(WRITING) for name in arguments)
+    paths = (
+        text for name, text in texts.items() if name.lower().endswith(("path", "file"))
+    )
+    return Done(tuple(paths) if is_edit else (), "\n".join(texts.values()))
 
 
 def _find_done(
     one: Intention,
     session: str,
-    done: Sequence[Done],
+    calls: Sequence[tuple[MessageRow, Sequence[Done]]],
 ) -> str | None:
-    """Return the day on which a call in another session first did what an intention waits for, or showed it."""
+    """Return the day on which a call in another session first did what an intention waits for."""
     if one.said_at is None or not (one.versions or one.files):
         return None
-    moments = [
-        move.at
-        for row, moves in done
-        if row["session_id"] != session and row["workspace"] == one.workspace
-        for move in moves
-        if move.at and move.at > one.said_at and one.is_met_by(move)
-    ]
-    return _find_day(min(moments)).isoformat() if moments else None
+    for row, done in calls:
+        at = row["ts"]
+        is_other = row["session_id"] != session and row["workspace"] == one.workspace
+        is_later = at is not None and at > one.said_at
+        if at and is_other and is_later and any(map(one.is_met_by, done)):
+            return _find_day(at).isoformat()
+    return None
 
 
 def _find_day(at: datetime) -> date:

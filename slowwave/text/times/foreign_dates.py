@@ -408,16 +408,17 @@ def _get_directions(language: str) -> Directions:
     patterns = dict[str, re.Pattern[str]]()
     for which in ("last", "next"):
         marks = _list_marks(language, which)
-        one = rf"(?:{_join({mark for mark in marks if ' ' not in mark})})\w{{0,3}}"
+        one = rf"(?:{_join(_list_single_marks(language, which))})\w{{0,3}}"
         several = _join({mark for mark in marks if " " in mark})
         after = rf"(?:{one}{f'|{several}' if several else ''})"
         patterns[which] = re.compile(
             rf"(?<!\w)(?:(?P<after>{name})\s+{after}|{one}\s+(?P<before>{name}))(?!\w)"
         )
-        if which == "next" and (skip := _find_skip(names)):
-            patterns["after next"] = re.compile(
-                rf"(?<!\w)(?:{skip}{one}\s+(?P<before>{name})(?P<after>))(?!\w)"
-            )
+    if skip := _find_skip(names):
+        one = rf"(?:{_join(_list_single_marks(language, 'next'))})\w{{0,3}}"
+        patterns["after next"] = re.compile(
+            rf"(?<!\w)(?:{skip}{one}\s+(?P<before>{name})(?P<after>))(?!\w)"
+        )
     return Directions(named, patterns)
 
 
@@ -479,6 +480,11 @@ def _list_marks(language: str, which: str) -> set[str]:
         if not any(other != word and other.startswith(word) for other in words)
     }
     return {*(_cut_ending(word, language) for word in full), *names.get(which, ())}
+
+
+def _list_single_marks(language: str, which: str) -> set[str]:
+    """Return the marks that are the beginning of a single word."""
+    return {mark for mark in _list_marks(language, which) if " " not in mark}
 
 
 def _is_form(word: str, other: str) -> bool:
