@@ -213,8 +213,7 @@ def _get_bare_times(language: str) -> BareTimes:
         for form in lists.get(month.lower(), ())
         if len(form) >= LEAST_MONTH and form not in LANGUAGES_OF
     }
-    named = _get_directions(language).named
-    units = {word: f"the {unit}" for word, unit in named.items() if unit in UNITS}
+    units = {word: f"the {unit}" for word, unit in _name_units(language).items()}
     parts = {form: part for part in PARTS for form in lists.get(part, ())}
     span = rf"(?P<part>{_join(parts)})[\s-]+(?:\w{{1,3}}\s+)?(?P<span>(?:{_join(units)})\w?|{_join(months)})"
     return BareTimes(
@@ -398,12 +397,8 @@ def _get_directions(language: str) -> Directions:
     names = LISTS[language]
     if JOINED.search("".join(names["next week"])):
         return Directions({}, {})
-    named = {form: day for day in DAYS for form in names.get(day, ())}
-    for unit in UNITS:
-        said = [_list_words(names, f"{which} {unit}") for which in WHICH]
-        for word in set.intersection(*map(set, said)):
-            if len(word) > 1 and not is_stop_word(word, language):
-                named[word] = unit
+    days = {form: day for day in DAYS for form in names.get(day, ())}
+    named = days | _name_units(language)
     name = _join(named)
     patterns = dict[str, re.Pattern[str]]()
     for which in ("last", "next"):
@@ -420,6 +415,18 @@ def _get_directions(language: str) -> Directions:
             rf"(?<!\w)(?:{skip}{one}\s+(?P<before>{name})(?P<after>))(?!\w)"
         )
     return Directions(named, patterns)
+
+
+def _name_units(language: str) -> dict[str, str]:
+    """Return the words for a week, month and year, which their last, this and next one share -> in English."""
+    names = LISTS[language]
+    named = dict[str, str]()
+    for unit in UNITS:
+        said = [_list_words(names, f"{which} {unit}") for which in WHICH]
+        for word in set.intersection(*map(set, said)):
+            if len(word) > 1 and not is_stop_word(word, language):
+                named[word] = unit
+    return named
 
 
 def _find_skip(names: Names) -> str:
