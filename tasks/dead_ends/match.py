@@ -30,7 +30,7 @@ have, that make them the same approach."""
 RARE = 3.0
 """Rarity of names that make an edit of another file of the folder, or of the name, the same approach."""
 SELDOM = 6.5
-"""Rarity of a word by which a prompt names a command or dependency, at least."""
+"""Rarity of the words together by which a prompt names a command or dependency, at least."""
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 """Where a name has another word: lruCache, lru_cache."""
 PROSE = (".md", ".rst", ".txt", ".adoc", "")
@@ -66,8 +66,8 @@ def find_named(
     prompt: str,
     dead_ends: Sequence[DeadEndRow],
 ) -> list[DeadEndRow]:
-    """Return the dead ends whose command or dependency a prompt names: all of its rare words, and one that is seldom
-    said.
+    """Return the dead ends whose command or dependency a prompt names: all of its rare words, which are rare enough
+    together.
     """
     said = {word.casefold() for word in TOKEN.findall(prompt)}
     found: list[DeadEndRow] = []
@@ -75,7 +75,7 @@ def find_named(
         words = row["words"] if row["kind"] == MoveKind.RUN else []
         plain = list_dependencies(words) or _list_plain(words)
         rare = [word for word in plain if weigh_word(word) >= RARE]
-        is_seldom = max(map(weigh_word, rare), default=0.0) >= SELDOM
+        is_seldom = sum(map(weigh_word, rare)) >= SELDOM
         if is_seldom and said.issuperset(rare):
             found.append(row)
     return found

@@ -90,10 +90,10 @@ SURE = 0.3
 counts only where it names a date, a version or a file. It is that of two readings of .4 each."""
 HOLDS = 0.5
 """Confidence from which what is no plan waits for the day that it names."""
-NEAR = 1.0
+NEAR = 2.75
 LEAST_NEAR = 3.5
-"""Standard deviations by which a prompt is nearer to a topic than the project's claims are, from which one word that
-both have is enough, though it is not rare; and the rarity of that word, at least."""
+"""Rarity that a shared word lacks at most for each standard deviation by which a prompt is nearer to a topic than the
+project's claims are; and the rarity of that word, at least."""
 ANSWERED = 10.0
 """Rarity of the words together that a later statement shares with a plan, at least, to say what came of it."""
 MOST_CALLS = 5_000
@@ -294,18 +294,29 @@ class Intention(Shown):
         text: str,
         near: float | None = None,
     ) -> bool:
-        """Return True if a text names what it waits for: of a topic a sentence that has enough of it, which is less if
-        the text is near in meaning.
+        """Return True if a text names what it waits for: of a topic a sentence that has enough of it, or less of its
+        first part if the text is near in meaning.
         """
         words = {word.casefold() for word in TERM.findall(text)}
         if not words.isdisjoint(self.names) or self.has_version(text):
             return True
         if self.is_about_file(FILE.findall(text)):
             return True
-        is_near = near is not None and near >= NEAR
-        least = min(self.least, LEAST_NEAR) if is_near else self.least
-        sentences = (TERM.findall(part.casefold()) for part in SENTENCE.split(text))
-        return any(self._weigh_shared(self.topic, one) >= least for one in sentences)
+        sentences = [TERM.findall(part.casefold()) for part in SENTENCE.split(text)]
+        if self._has_shared(self.topic, sentences, self.least):
+            return True
+        least = max(LEAST_NEAR, self.least - NEAR * (near or 0.0))
+        first = set(extract_content_words(next(iter(PART.findall(self.text)), "")))
+        return self._has_shared(first.intersection(self.topic), sentences, least)
+
+    def _has_shared(
+        self,
+        words: Collection[str],
+        sentences: Iterable[Sequence[str]],
+        least: float,
+    ) -> bool:
+        """Return True if a sentence shares so much with some words."""
+        return any(self._weigh_shared(words, one) >= least for one in sentences)
 
     def _weigh_shared(
         self,
