@@ -612,7 +612,7 @@ class Memory:
         """Return the intentions that a prompt names, by its words and its meaning, of the live release."""
         from slowwave.context.projects.named import find_named
 
-        encode = self._vectors.encode_texts
+        encode = self.reading.vectors.encode_texts
         return self.read_release(
             lambda view: find_named(view, intentions, prompt, encode)
         )

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -21,6 +22,7 @@ from slowwave.context.projects.intentions import (
     read_waits,
     split_parts,
 )
+from slowwave.context.projects.nearness import measure_nearness
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -542,6 +544,33 @@ def test_what_was_edited_in_an_earlier_session_came_up(tmp_path: Path) -> None:
     patch = {"type": "tool_call", "text": "*** Begin Patch\n*** Update File: tides.py"}
     done = read_done([call, look, patch])
     assert [tides.is_met_by(one) for one in done] == [True, False, True]
+
+
+def test_a_topic_comes_up_by_its_meaning(tmp_path: Path) -> None:
+    read = tmp_path / "read"
+    read.mkdir()
+    for path in sorted((SESSIONS / "later").glob("nell-0[1-9].jsonl")):
+        shutil.copy(path, read)
+    settings = Settings(store=tmp_path / "store", keywords={"top": 0})
+    run_night([read], settings)
+    memory = Memory.open(settings.store)
+    plans = memory.intentions()
+    [backups] = [one for one in plans if "backups" in one.topic]
+    # one word that many say, in a session of its own and in a prompt
+    assert backups.met == "2026-04-16"
+    named = memory.find_named(plans, "why did the backup of last night fail?")
+    assert [one.id for one in named] == [backups.id]
+    # no word of it
+    assert memory.find_named(plans, "why did the dump of last night fail?") == []
+
+
+def test_nearness_counts_from_what_is_usual() -> None:
+    said = np.asarray([[1.0, 0.0], [0.8, 0.6]] * 5, dtype=np.float32)
+    own = np.asarray([[0.0, 1.0]], dtype=np.float32)
+    near = measure_nearness(own, own, said)
+    assert near == pytest.approx((1.0 - 0.3) / 0.3)
+    assert measure_nearness(own, own, said[:9]) is None
+    assert measure_nearness(own, own, np.repeat(own, 10, axis=0)) is None
 
 
 def test_what_is_open_stands_in_context_of_its_project(settings: Settings) -> None:

@@ -2,10 +2,10 @@
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from slowwave.context.projects.intentions import Done, Intention
@@ -18,7 +18,7 @@ DOING = (MoveKind.EDIT, MoveKind.RUN, MoveKind.COMMIT)
 """Calls whose output tells what they did."""
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes at the end of a transcript that are searched for earlier texts."""
-READ_BYTES = 256 * 1024
+READ_BYTES = 128 * 1024
 """Bytes at its end of which the tool calls are read: a hook runs before each call, and so sees the last ones."""
 
 
@@ -38,10 +38,23 @@ def find_shown(
     workspace: str | None,
 ) -> list[Intention]:
     """Return the intentions that wait for what the last calls of a session did, or for a version that they showed."""
-    if not waiting or not transcript:
+    if not transcript or not _may_show(waiting, Path(transcript)):
         return []
     done = list_done(read_last_moves(Path(transcript), workspace))
     return [one for one in waiting if any(map(one.is_met_by, done))]
+
+
+def _may_show(waiting: Sequence[Intention], transcript: Path) -> bool:
+    """Return True if the end of a transcript has the number of a version, or the name of a file, of an intention.
+
+    This is much cheaper than to read its calls.
+    """
+    names = [PurePosixPath(file).name for one in waiting for file in one.files]
+    numbers = [number for one in waiting for _, number in one.versions]
+    with suppress(OSError):
+        end = _read_end(transcript, READ_BYTES)
+        return any(name.encode() in end for name in (*names, *numbers))
+    return False
 
 
 def list_done(moves: Sequence[Move]) -> list[Done]:
@@ -62,14 +75,23 @@ def read_last_moves(transcript: Path, workspace: str | None) -> list[Move]:
     """
     with suppress(Exception):  # deliberately broad: a hook tells what it can
         reader = detect_reader(transcript)
-        end = _read_end(transcript, READ_BYTES)
-        with tempfile.TemporaryDirectory(prefix="slowwave-") as folder:
-            path = Path(folder) / transcript.name
-            path.write_bytes(end)
+        with _cut_to_end(transcript) as path:
             records = [*reader.read(path, Limits())]
         rows = [_make_row(one) for one in records if isinstance(one, Message)]
         return read_moves(rows, workspace)
     return []
+
+
+@contextmanager
+def _cut_to_end(transcript: Path) -> Iterator[Path]:
+    """Yield a file with the last READ_BYTES of a transcript, which only this user can read: of a short one itself."""
+    if transcript.stat().st_size <= READ_BYTES:
+        yield transcript
+        return
+    with tempfile.TemporaryDirectory(prefix="slowwave-") as folder:
+        path = Path(folder) / transcript.name
+        path.write_bytes(_read_end(transcript, READ_BYTES))
+        yield path
 
 
 def _make_row(message: Message) -> Mapping[str, Any]:

@@ -17,9 +17,15 @@ from pathlib import PurePosixPath
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import orjson
 import pyarrow.compute as pc
 
+from slowwave.context.projects.nearness import (
+    measure_nearness,
+    read_claim_vectors,
+    read_passage_vectors,
+)
 from slowwave.context.projects.standing import (
     EARLIEST,
     StandingClaim,
@@ -94,6 +100,8 @@ NEAR = 2.75
 LEAST_NEAR = 3.5
 """Rarity that a shared word lacks at most for each standard deviation by which a prompt is nearer to a topic than the
 project's claims are; and the rarity of that word, at least."""
+NEAREST = 100.0
+"""Nearness with which one word that both have is enough."""
 ANSWERED = 10.0
 """Rarity of the words together that a later statement shares with a plan, at least, to say what came of it."""
 MOST_CALLS = 5_000
@@ -535,8 +543,9 @@ def _read_waiting(
     met: list[Intention] = []
     for one in found:
         session = str(rows[one.id]["session_id"])
+        near = _find_nearness(view, one, said_since) if one.topic else {}
         days = [
-            _find_met(one, session, said_since),
+            _find_met(one, session, said_since, near),
             _find_done(one, session, done_since),
         ]
         met.append(replace(one, met=min(filter(None, days), default=None)))
@@ -597,7 +606,7 @@ def list_said(
     here = pc.field("workspace").isin(sorted({one.workspace or "" for one in waiting}))
     since = min(one.said_at for one in waiting if one.said_at)
     said = here & (pc.field("origin") == Origin.HUMAN) & (pc.field("ts") > since)
-    columns = ["session_id", "workspace", "text", "ts"]
+    columns = ["message_id", "session_id", "workspace", "text", "ts"]
     rows = view.read(MESSAGES, columns, said).to_pylist()
     return sorted(rows, key=lambda row: str(row["ts"]))
 
@@ -665,18 +674,52 @@ def _find_day(at: datetime) -> date:
     return at.astimezone().date()
 
 
+def _find_nearness(
+    view: View,
+    one: Intention,
+    said: Sequence[MessageRow],
+) -> dict[str, float]:
+    """Return how near in meaning some messages are that share a word with an intention's topic, by the message's id."""
+    sharing = [
+        row["message_id"]
+        for row in said
+        if row["workspace"] == one.workspace and one.is_named(row["text"], NEAREST)
+    ]
+    if not sharing:
+        return {}
+    claim = view.read_by_id(CLAIMS, [one.id], ["vector"])[one.id]["vector"]
+    if claim is None:
+        return {}
+    own = np.asarray([claim], dtype=np.float32)
+    usual = read_claim_vectors(view, one.workspace or "")
+    passages = read_passage_vectors(view, sharing)
+    near = {
+        message: measure_nearness(own, vectors, usual)
+        for message, vectors in passages.items()
+    }
+    return {message: value for message, value in near.items() if value is not None}
+
+
 def _find_met(
     one: Intention,
     session: str,
     said: Sequence[MessageRow],
+    near: Mapping[str, float],
 ) -> str | None:
-    """Return the day on which a person first named what an intention waits for in another session."""
+    """Return the day on which a person first named what an intention waits for in another session.
+
+    Args:
+        one: the intention.
+        session: the one that said it.
+        said: what persons said since, in order.
+        near: see `_find_nearness`.
+    """
     for row in said:
         at = row["ts"]
         if at is None or one.said_at is None or at <= one.said_at:
             continue
         is_here = row["workspace"] == one.workspace and row["session_id"] != session
-        if is_here and one.is_named(row["text"]):
+        if is_here and one.is_named(row["text"], near.get(row["message_id"])):
             return _find_day(at).isoformat()
     return None
 
