@@ -25,8 +25,8 @@ ELSEWHERE = 0.6
 """Names of an edit, and the share of them, that make it the same approach in another file."""
 HINTED = 0.5
 HINT = 2.5
-"""Share of the words that the names of the smaller of two edits of a file are made of, and the rarity of those that both
-have, that make them the same approach."""
+"""Share of the words that the names of the smaller of two edits of a file are made of, and the rarity of those that
+both have, that make them the same approach."""
 RARE = 3.0
 """Rarity of names that make an edit of another file of the folder, or of the name, the same approach."""
 SELDOM = 6.5

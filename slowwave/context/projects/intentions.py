@@ -96,7 +96,7 @@ SURE = 0.3
 counts only where it names a date, a version or a file. It is that of two readings of .4 each."""
 HOLDS = 0.5
 """Confidence from which what is no plan waits for the day that it names."""
-NEAR = 2.75
+NEAR = 2.0
 LEAST_NEAR = 3.5
 """Rarity that a shared word lacks at most for each standard deviation by which a prompt is nearer to a topic than the
 project's claims are; and the rarity of that word, at least."""
