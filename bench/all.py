@@ -19,8 +19,10 @@ recall.changes data/labelled/newer_first.jsonl
 recall.objections data/labelled/objections.jsonl data/labelled/pairs_replies.jsonl
 nights.checks packages
 nights.dead_ends data/labelled/ends
+nights.dead_ends data/labelled/again
 nights.large_checkout --files 5000 --commits 50
 nights.intentions data/labelled/ends
+nights.intentions data/labelled/later
 nights.newcomer data/labelled/newcomers/*/
 nights.topics data/labelled/topics.tsv
 recall.blocks data/labelled/decisions.jsonl data/labelled/decisions_unseen.jsonl data/questions.toml

@@ -607,6 +607,17 @@ class Memory:
 
         return self.read_release(read)
 
+    def find_named(
+        self, intentions: "Sequence[Intention]", prompt: str
+    ) -> "list[Intention]":
+        """Return the intentions that a prompt names, by its words and its meaning, of the live release."""
+        from slowwave.context.projects.named import find_named
+
+        encode = self.reading.vectors.encode_texts
+        return self.read_release(
+            lambda view: find_named(view, intentions, prompt, encode)
+        )
+
     def remember(
         self,
         text: str,

@@ -6,11 +6,11 @@ FOLDER has sessions of Claude Code, NAME.jsonl, and `labels.json`: `dead_ends` (
 `repeats` (dead_end: its place in that list, session, uuid of the call) and `normal_failures` (session, uuid). Sessions
 are taken in order of time: before each call what earlier sessions of its project left is compared with it, as the hook
 does. A dead end is right if its attempt or failure is that of a labelled one, or lies between, or is a labelled repeat.
-An alarm is false if its call is no labelled repeat.
+A prompt is compared too, as its hook does. An alarm is false if its call or prompt is no labelled repeat.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,9 @@ from typing import Any
 from bench.harness import SCRATCH, Figures, run
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
+from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.dead_ends.find import find_in_session
-from slowwave.tasks.dead_ends.match import find_repeated
+from slowwave.tasks.dead_ends.match import find_named, find_repeated
 from slowwave.tasks.dead_ends.moves import Move
 from slowwave.tasks.dead_ends.rows import (
     COLUMNS,
@@ -45,7 +46,7 @@ class Session:
     row: Row
     moves: Sequence[Move]
     calls: Sequence[tuple[str, str, str]]
-    """The transcript's id of the message, tool and arguments of each tool call."""
+    """The transcript's id of the message, tool and arguments of each tool call; of a prompt no tool, and its text."""
     order: Mapping[str, int]
     """Place of each message by the transcript's id."""
     native: Mapping[str, str]
@@ -140,15 +141,19 @@ def make_session(row: Row, moves: Sequence[Move], messages: Sequence[Row]) -> Se
         project=Path(row["workspace"] or "").name,
         row=row,
         moves=moves,
-        calls=[
-            (message["native_id"], block["name"], block["text"] or "")
-            for message in messages
-            for block in message["blocks"] or ()
-            if block["type"] == "tool_call" and block["name"]
-        ],
+        calls=[call for message in messages for call in list_calls(message)],
         order={message["native_id"]: n for n, message in enumerate(messages)},
         native={message["message_id"]: message["native_id"] for message in messages},
     )
+
+
+def list_calls(message: Row) -> Iterator[tuple[str, str, str]]:
+    """Yield a message's tool calls; a person's message as a call of no tool."""
+    if message["origin"] == Origin.HUMAN and message["text"]:
+        yield message["native_id"], "", message["text"]
+    for block in message["blocks"] or ():
+        if block["type"] == "tool_call" and block["name"]:
+            yield message["native_id"], block["name"], block["text"] or ""
 
 
 def tell(session: Session, before: Sequence[Row], labels: Row, count: Count) -> None:
@@ -165,8 +170,12 @@ def tell(session: Session, before: Sequence[Row], labels: Row, count: Count) -> 
     }
     told: set[str] = set()
     for message, tool, given in session.calls:
-        count.calls += 1
-        found = find_repeated(tool, given, session.row["workspace"], here)
+        count.calls += bool(tool)
+        found = (
+            find_repeated(tool, given, session.row["workspace"], here)
+            if tool
+            else find_named(given, here)
+        )
         fresh = [row for row in found if row["dead_end_id"] not in told][:MOST]
         told.update(row["dead_end_id"] for row in fresh)
         if fresh and message not in repeats:

@@ -12,8 +12,8 @@ step at which it was lost.
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +21,8 @@ from typing import Any
 
 from bench.harness import ENCODER, SCRATCH, Figures, run
 from bench.nights.dead_ends import Session, read_folder, share
-from slowwave.context.projects.intentions import Intention, list_intentions
+from slowwave.cli.agents.running_session import list_done
+from slowwave.context.projects.intentions import Done, Intention, list_intentions
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.recall.release.view import View
@@ -63,9 +64,10 @@ def measure(
         one for one in labels["intentions"] if one["due"] and one["session"] in names
     ]
     count = Tellings()
-    for session, view in replay(folder, sessions, scratch, encoder):
+    for session, memory in replay(folder, sessions, scratch, encoder):
+        view = memory.get_view()
         here = list_intentions(view, [session.row["workspace"]])
-        judge(session, here, due, count)
+        judge(session, tell(session, here, memory), due, count)
         for n, label in enumerate(due):
             if label["due"]["session"] == session.name and n not in count.told:
                 count.lost[n] = find_loss(label, here, view)
@@ -95,23 +97,23 @@ def count_by_condition(due: Sequence[Row], told: set[int]) -> list[Row]:
 
 def replay(
     folder: Path, sessions: Sequence[Session], scratch: Path, encoder: str
-) -> Iterator[tuple[Session, View]]:
-    """Yield each session but the first, in order, with the release of a night that has read those before it."""
+) -> Iterator[tuple[Session, Memory]]:
+    """Yield each session but the first, in order, with the memory of a night that has read those before it."""
     settings = Settings(store=scratch / "night", encoder=encoder, keywords={"top": 0})
     read = scratch / "read"
     read.mkdir()
     for before, session in pairwise(sessions):
         shutil.copy2(folder / before.name, read)
         run_night([read], settings)
-        yield session, Memory.open(settings.store).get_view()
+        yield session, Memory.open(settings.store)
 
 
 def judge(
-    session: Session, here: Sequence[Intention], due: Sequence[Row], count: Tellings
+    session: Session, told: Iterable[Intention], due: Sequence[Row], count: Tellings
 ) -> None:
-    """Tellings what is told in a session."""
+    """Count what is told in a session."""
     seen: set[tuple[str, str]] = set()
-    for one in tell(session, here):
+    for one in told:
         if (one.id, one.text) in seen:
             continue
         seen.add((one.id, one.text))
@@ -150,23 +152,23 @@ def is_same(text: str, quote: str) -> bool:
     return quote in text or text.rstrip(".") in quote
 
 
-def tell(session: Session, intentions: Sequence[Intention]) -> Iterator[Intention]:
-    """Yield what is told in a session, in order."""
+def tell(
+    session: Session, intentions: Sequence[Intention], memory: Memory
+) -> Iterator[Intention]:
+    """Yield what is told in a session, in order: what a call shows is told with the next prompt or call."""
     begun = session.row["started_at"]
     today = datetime.astimezone(begun).date()
     yield from (one for one in intentions if one.comes(today))
     earlier = [one for one in intentions if one.met is None]
+    done: list[Done] = []
     for move in session.moves:
+        if move.kind is MoveKind.MODEL:
+            continue
         if move.kind is MoveKind.PERSON:
-            yield from (one for one in earlier if one.comes_up(move.line))
-        elif move.kind is not MoveKind.MODEL:
-            paths = [move.path] if move.path else []
-            text = f"{move.line}\n{move.text}"
-            yield from (
-                one
-                for one in earlier
-                if one.is_about_file(paths) or one.has_version(text)
-            )
+            yield from memory.find_named(earlier, move.line)
+        done += list_done([replace(move, output="")])
+        yield from (one for one in earlier if any(map(one.is_met_by, done)))
+        done = list_done([move])
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
 """How much a word tells by being rare: "celery" much, "change" little; and by it, whether a sentence states a claim.
 
 `common_words.txt` has a line for each stem: in how many of the labelled conversations it stands. The first line is the
-number of conversations. `python -m bench.fit.common --write` counts them.
+number of conversations. `common_words_in.txt` has in how many messages each stem of other languages stands, and, of a
+word that often stands before another one, how often that has a capital: in German a noun mostly stands behind an
+article, and a name does not. `python -m bench.fit.common --write` counts both.
 """
 
 import math
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 
+from slowwave.text.languages import stem_in
 from slowwave.text.words import compute_idf, singular_words, stem
 
 COUNTS_FILE = "text/common_words.txt"
@@ -21,6 +24,9 @@ ECHOED = 0.5
 """Least weight of a sentence's words, as a share, that the claim has of which it is an echo."""
 SHORT_VALUE = 3
 """Most words of an old value that a sentence which states the claim must have all of."""
+LANGUAGES_FILE = "text/common_words_in.txt"
+CAPITAL_NOUNS = 0.15
+"""Share of words with a capital, among those behind another word, from which a language writes all nouns with one."""
 
 
 def weigh_word(word: str) -> float:
@@ -92,3 +98,75 @@ class ChangedClaim:
         """Return True if a sentence says hardly more than the claim, or a part of it, and has not the new value."""
         is_part = weigh_share(sentence, self.words) >= ECHOED
         return is_part and not self.has_new_value(sentence)
+
+
+BEFORE_NAMES = 0.2
+"""The same of the words behind one, below which one with a capital may be a name."""
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """The counts of a language."""
+
+    language: str | None = None
+    """None for English, and for a language that was not counted."""
+    messages: int = 0
+    counts: Mapping[str, int] | None = None
+    """Stem -> messages that have it."""
+    before: Mapping[str, float] | None = None
+    """Word -> the share of the words behind it that have a capital."""
+    has_capital_nouns: bool = False
+
+    @property
+    def is_counted(self) -> bool:
+        """Return True if it is that of a language other than English."""
+        return self.language is not None
+
+    def stem(self, word: str) -> str:
+        """Return the stem of a lower-case word."""
+        return stem_in(word, self.language) if self.is_counted else stem(word)
+
+    def weigh(self, word: str) -> float:
+        """Return how much a lower-case word tells by being rare, as `weigh_word`."""
+        if self.counts is None:
+            return weigh_word(word)
+        return compute_idf(self.counts.get(self.stem(word), 0), self.messages)
+
+    def may_precede_name(self, word: str) -> bool:
+        """Return True if few words behind a lower-case word have a capital, so that one that has it may be a name."""
+        if not self.has_capital_nouns or self.before is None:
+            return True
+        return self.before.get(word, 0.0) < BEFORE_NAMES
+
+
+def get_lexicon(language: str | None) -> Lexicon:
+    """Return the counts of a language; those of English if there are none of it."""
+    return _load_lexicons().get(language or "", ENGLISH_LEXICON)
+
+
+ENGLISH_LEXICON = Lexicon()
+
+
+@cache
+def _load_lexicons() -> dict[str, Lexicon]:
+    """Return the counts of each language but English."""
+    content = files("slowwave").joinpath(LANGUAGES_FILE).read_text(encoding="utf-8")
+    sections = content.split("[")[1:]
+    return {lexicon.language or "": lexicon for lexicon in map(_read_section, sections)}
+
+
+def _read_section(section: str) -> Lexicon:
+    """Return the counts of a language's section of the file."""
+    head, *lines = section.splitlines()
+    language, _, messages = head.partition("] ")
+    rows = [line.split(" ") for line in lines]
+    pairs = [(row[0], int(row[1]), int(row[2])) for row in rows if row[2:]]
+    shares = [capitals / places for _, places, capitals in pairs]
+    total = sum(places for _, places, _ in pairs)
+    return Lexicon(
+        language=language,
+        messages=int(messages),
+        counts={row[0]: int(row[1]) for row in rows if not row[2:]},
+        before={pair[0]: share for pair, share in zip(pairs, shares, strict=True)},
+        has_capital_nouns=sum(pair[2] for pair in pairs) > CAPITAL_NOUNS * total,
+    )

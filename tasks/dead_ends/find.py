@@ -346,7 +346,7 @@ def _swaps_again(earlier: Move, later: Move) -> bool:
     figures, and no slip put right.
     """
     fresh = earlier.added
-    is_swap = bool(earlier.removed) and 0 < len(fresh) <= SWAPPED
+    is_swap = _changes_line(earlier) and 0 < len(fresh) <= SWAPPED
     if not is_swap or not fresh <= later.removed or not later.added:
         return False
     return not any(
@@ -354,6 +354,12 @@ def _swaps_again(earlier: Move, later: Move) -> bool:
         for name in fresh
         for other in later.added
     )
+
+
+def _changes_line(move: Move) -> bool:
+    """Return True if an edit takes out a line of what stood there."""
+    kept = {line.strip() for line in move.text.splitlines()}
+    return any(line.strip() not in kept for line in move.old.splitlines())
 
 
 def _is_refused_between(moves: Sequence[Move], start: int, end: int) -> bool:
@@ -441,7 +447,24 @@ def _is_news(
     attempt = moves[tried[0]]
     is_replaced = bool(attempt.removed) or _replaces_text(attempt, moves[end])
     is_other = moves[end].kind is MoveKind.RUN
-    return worked is not False and (worked or is_replaced or is_other or is_swapped)
+    is_left = is_replaced or is_other or is_swapped
+    return worked is not False and (
+        worked or is_left or _works_without(moves, end, failure)
+    )
+
+
+def _works_without(
+    moves: Sequence[Move],
+    end: int,
+    failure: int,
+) -> bool:
+    """Return True if what failed works as soon as an edit is taken back, without another edit of its file."""
+    for move in moves[end + 1 :]:
+        if move.kind is MoveKind.EDIT and move.path == moves[end].path:
+            return False
+        if move.words and move.words == moves[failure].words:
+            return move.ok is True
+    return False
 
 
 def _find_next(moves: Sequence[Move], at: int) -> Move | None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Sequence
+from pathlib import PurePosixPath
 
 from slowwave.schemas.rows import DeadEndRow
 from slowwave.tasks.checks.manifests import find_reader
@@ -13,12 +14,27 @@ from slowwave.tasks.dead_ends.moves import (
     match_program,
     read_call_moves,
 )
+from slowwave.text.rarity import weigh_word
 
 ALIKE = 0.5
 """Share of a dead end's names that a call has, at least, to be the same approach."""
+SHORT = 2
+"""Characters of an option of one letter."""
 TELLING = 4
 ELSEWHERE = 0.6
 """Names of an edit, and the share of them, that make it the same approach in another file."""
+HINTED = 0.5
+HINT = 2.5
+"""Share of the words that the names of the smaller of two edits of a file are made of, and the rarity of those that
+both have, that make them the same approach."""
+RARE = 3.0
+"""Rarity of names that make an edit of another file of the folder, or of the name, the same approach."""
+SELDOM = 6.5
+"""Rarity of the words together by which a prompt names a command or dependency, at least."""
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
+"""Where a name has another word: lruCache, lru_cache."""
+PROSE = (".md", ".rst", ".txt", ".adoc", "")
+"""Endings of files in which a dependency may be named without being used."""
 AFTER = re.compile(r"&&|\|\|?|;")
 """What ends a command in a line."""
 
@@ -46,21 +62,63 @@ def find_repeated(
     return [row for share, row in likely if share >= ALIKE]
 
 
+def find_named(
+    prompt: str,
+    dead_ends: Sequence[DeadEndRow],
+) -> list[DeadEndRow]:
+    """Return the dead ends whose command or dependency a prompt names: all of its rare words, which are rare enough
+    together.
+    """
+    said = {word.casefold() for word in TOKEN.findall(prompt)}
+    found: list[DeadEndRow] = []
+    for row in dead_ends:
+        words = row["words"] if row["kind"] == MoveKind.RUN else []
+        plain = list_dependencies(words) or _list_plain(words)
+        rare = [word for word in plain if weigh_word(word) >= RARE]
+        is_seldom = sum(map(weigh_word, rare)) >= SELDOM
+        if is_seldom and said.issuperset(rare):
+            found.append(row)
+    return found
+
+
+def _list_plain(words: Sequence[str]) -> list[str]:
+    """Return the words of a command that are no options, paths or values, in lower case."""
+    return [word.casefold() for word in words if word.isalpha()]
+
+
 def measure_likeness(move: Move, row: DeadEndRow) -> float:
     """Return how much of a dead end's approach a move has, 0 to 1."""
     words = tuple(row["words"])
     if row["kind"] == MoveKind.EDIT:
         return _compare_edit(move, row)
     if row["kind"] == MoveKind.CHECK:
-        return _compare_options(words, move.words)
+        fewer = (row.get("instead") or "").split()
+        dropped = [word for word in words if word not in fewer] or words
+        return _compare_options((words[0], *dropped), move.words)
     names = list_dependencies(words)
     if names and (move.kind is not MoveKind.EDIT or _is_manifest(move.path)):
         return _share(names, _list_added(move, names, row))
+    if names and _uses(move, names):
+        return 1.0
     if move.kind is MoveKind.EDIT:
         return _compare_written(words, move)
     if move.kind not in (MoveKind.RUN, MoveKind.CHECK):
         return 0.0
     return _compare_commands(words, move.words)
+
+
+def _uses(move: Move, names: Collection[str]) -> bool:
+    """Return True if an edit of code brings in a dependency by its name: as a whole word in quotation marks, or at the
+    beginning of its line behind one other word, as imports of all languages have it.
+    """
+    if PurePosixPath(move.path or "").suffix in PROSE:
+        return False
+    for name in names:
+        own = re.escape(name)
+        pattern = re.compile(rf"[\"'`]{own}[\"'`/]|^[a-z]+ {own}(?![\w-])")
+        if any(map(pattern.search, move.list_fresh_lines())):
+            return True
+    return False
 
 
 def _is_manifest(path: str | None) -> bool:
@@ -93,13 +151,36 @@ def _compare_edit(move: Move, row: DeadEndRow) -> float:
     if move.kind is not MoveKind.EDIT:
         return 0.0
     share = weigh_share(brought, move.added)
-    is_same_file = move.path == row["path"]
-    if is_same_file:
+    if move.path == row["path"]:
         given = _leave_out_numbers(move.added)
         is_part = len(given) > 1 and given <= brought
-        return max(share, ALIKE) if is_part else share
-    is_telling = len(brought) >= TELLING and share >= ELSEWHERE
+        is_same = is_part or _hints(brought, given)
+        return max(share, ALIKE) if is_same else share
+    is_rare = sum(weigh_word(name.lower()) for name in brought & move.added) >= RARE
+    is_near = is_rare and _is_near(move.path, row["path"])
+    is_telling = (len(brought) >= TELLING or is_near) and share >= ELSEWHERE
     return share if is_telling else 0.0
+
+
+def _is_near(path: str | None, other: str | None) -> bool:
+    """Return True if two files are called alike, or lie in the same folder below the project's."""
+    first, second = PurePosixPath(path or ""), PurePosixPath(other or "")
+    is_inside = first.parent.name != "" and first.parent == second.parent
+    return first.name == second.name or is_inside
+
+
+def _hints(brought: Collection[str], given: Collection[str]) -> bool:
+    """Return True if names are made of the same words: `functools.cache` hints at `lru_cache`."""
+    tried, words = _split_names(brought), _split_names(given)
+    shared = tried & words
+    least = HINTED * min(len(tried), len(words))
+    return sum(map(weigh_word, shared)) >= HINT and len(shared) >= least
+
+
+def _split_names(names: Collection[str]) -> frozenset[str]:
+    """Return the lower-case words that names are made of."""
+    words = (word.lower() for name in names for word in HUMP.split(name))
+    return frozenset(word for word in words if word.isalpha())
 
 
 def _leave_out_numbers(names: Collection[str]) -> frozenset[str]:
@@ -108,10 +189,20 @@ def _leave_out_numbers(names: Collection[str]) -> frozenset[str]:
 
 
 def _compare_options(words: Sequence[str], others: Sequence[str]) -> float:
-    """Return 1 for a command of the same program with all options of one that failed by them; else 0."""
+    """Return 1 for a command of the same program with all options that another one failed by; else 0."""
     options = {word for word in words if word.startswith("-")}
-    is_same = words[:1] == tuple(others[:1]) and options <= {*others}
+    is_same = words[:1] == tuple(others[:1]) and all(
+        _has_option(option, others) for option in options
+    )
     return float(is_same and bool(options))
+
+
+def _has_option(option: str, words: Sequence[str]) -> bool:
+    """Return True if a command has an option, or the long form of one of a letter, which begins with it."""
+    is_short = len(option) == SHORT
+    return any(
+        word == option or (is_short and word.startswith(f"-{option}")) for word in words
+    )
 
 
 def _compare_written(words: Sequence[str], move: Move) -> float:

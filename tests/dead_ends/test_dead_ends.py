@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from slowwave.tasks.dead_ends.match import find_repeated
+from slowwave.tasks.dead_ends.match import find_named, find_repeated
 from slowwave.tasks.dead_ends.rows import choose_line
 from tests.dead_end_sessions import HERE, Step, edit, find, run
 
@@ -150,6 +150,25 @@ FAILED = "Exit code 1\nFAILED x"
             ],
             'resource "aws_s3_bucket_acl" "logs" {',
         ),
+        # a line changed by one word, which another word replaces
+        (
+            [
+                edit("Dockerfile", "FROM node:24", "FROM node:24-alpine"),
+                run("docker build .", FAILED),
+                edit("Dockerfile", "FROM node:24-alpine", "FROM node:24-slim"),
+            ],
+            "FROM node:24-alpine",
+        ),
+        # taken back, and what failed with it works
+        (
+            [
+                edit("a.py", PLAIN, CACHED),
+                run("pytest", FAILED),
+                edit("a.py", CACHED, PLAIN),
+                run("pytest"),
+            ],
+            "@lru_cache",
+        ),
         # a branch is dropped with what is on it
         (
             [
@@ -210,6 +229,15 @@ def test_kinds_of_dead_ends(steps: list[Step | str], attempt: str) -> None:
             edit("a.py", "print(x)\ny = 2", "y = 2"),
             run("pytest"),
         ],
+        # a print to look, and the test still fails, or passes by another edit
+        [
+            edit("a.py", "y = 2", "print(x)\ny = 2"),
+            run("pytest", "E 1 != 2"),
+            edit("a.py", "print(x)\ny = 2", "y = 2"),
+            run("pytest", "E 1 != 2"),
+            edit("a.py", "y = 2", "y = 1"),
+            run("pytest"),
+        ],
         # set aside for a moment
         [
             edit("a.py", "x = 1", "x = 2"),
@@ -253,6 +281,14 @@ ROWS = [
         "words": ["pip", "install", "dredge==2.1"],
         "instead": "pip install dredge==1.6",
     },
+    {"kind": "edit", "path": "tides.py", "words": ["lru_cache", "maxsize", "512"]},
+    {"kind": "edit", "path": "Dockerfile", "words": ["alpine"]},
+    {
+        "kind": "check",
+        "path": None,
+        "words": ["mocha", "-q", "-p", "8"],
+        "instead": "npx mocha -q",
+    },
 ]
 
 
@@ -284,11 +320,41 @@ ROWS = [
         (run("uv pip install dredge==1.6"), []),
         (edit("requirements.txt", "", "dredge==1.6"), []),
         (edit("requirements.txt", "dredge==2.1\nx==1", "dredge==2.1\nx==2"), []),
+        # a dependency is used in code; in prose it is named
+        (edit("a.py", "import os", "import dredge\nimport os"), [7]),
+        (edit("a.ts", "", "const m = require('moment')"), [1]),
+        (edit("a.md", "", "we do not use 'moment' any more"), []),
+        (edit("a.py", "", "wait_a_moment()"), []),
+        # in other words in the same file
+        (edit("tides.py", "def tide():", "@functools.cache\ndef tide():"), [8]),
+        (edit("tides.py", "def tide():", "def tide(harbour):"), []),
+        # in a file of the same name
+        (edit("worker/Dockerfile", "", "FROM node:24-alpine\nRUN npm ci"), [9]),
+        (edit("Dockerfile", "FROM node:24-slim", "FROM node:26-slim"), []),
+        # by the long form of an option, without those that were kept
+        (run("npx mocha --parallel=4"), [10]),
+        (run("npx mocha -q --grep tide"), []),
     ],
 )
 def test_a_call_is_compared_with_what_failed(step: Step, repeated: list[int]) -> None:
     rows = find_repeated(step[0], json.dumps(step[1]), HERE, ROWS)
     assert rows == [ROWS[number] for number in repeated]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "named"),
+    [
+        ("try pnpm dedupe once more", [0]),
+        ("the dates look wrong, use Moment for them", []),
+        ("add dredge again, in the newest version", [7]),
+        ("run the tests with pnpm", []),
+        ("cache the tides", []),
+    ],
+)
+def test_a_prompt_names_a_command_or_a_dependency(
+    prompt: str, named: list[int]
+) -> None:
+    assert find_named(prompt, ROWS) == [ROWS[number] for number in named]
 
 
 def test_calls_that_are_no_json_or_of_another_form_are_silent() -> None:

@@ -1,11 +1,13 @@
 """What persons mean to do later: kept with what it waits for, and told when that comes."""
 
 import json
+import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -15,18 +17,24 @@ from slowwave.context.projects.intentions import (
     Intention,
     ProjectTalk,
     list_names,
+    read_done,
     read_line,
     read_waits,
     split_parts,
 )
+from slowwave.context.projects.nearness import measure_nearness
 from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
+from slowwave.text.rarity import get_lexicon
 from slowwave.text.times.coming_days import find_coming_day
 
 HERE = "/home/ada/harbor"
 WEDNESDAY = datetime(2026, 5, 6, 12, tzinfo=UTC)
+SESSIONS = Path(__file__).parents[2] / "data" / "labelled"
+
+TALK = ProjectTalk(0, frozenset(), {})
 
 
 @pytest.mark.parametrize(
@@ -53,6 +61,33 @@ WEDNESDAY = datetime(2026, 5, 6, 12, tzinfo=UTC)
         ("we met on 3 April 2025", False, None),
         ("in June the tariff changes", False, None),
         ("am 2. Juni beginnt der Sommertarif", False, date(2026, 6, 2)),
+        # in other languages, however short
+        ("bis Freitag muss es raus", True, date(2026, 5, 8)),
+        ("kommenden Montag die Belege schicken", True, date(2026, 5, 11)),
+        ("übernächsten Freitag wird gezählt", True, date(2026, 5, 15)),
+        ("Übernächste Woche kommt die Waage", True, date(2026, 5, 18)),
+        ("Ende Juni muss das Lager gezählt werden", True, date(2026, 6, 30)),
+        ("Ende des Monats wird gezählt", True, date(2026, 5, 31)),
+        ("ab Juli gelten neue Preise", True, date(2026, 7, 1)),
+        ("in acht Wochen läuft es aus", True, date(2026, 7, 1)),
+        ("nächsten Monat löschen", True, date(2026, 6, 1)),
+        ("demain il faut payer", True, date(2026, 5, 7)),
+        ("lundi il faut payer", True, date(2026, 5, 11)),
+        ("fin juin il faut compter", True, date(2026, 6, 30)),
+        ("el viernes hay que entregar", True, date(2026, 5, 8)),
+        ("a finales de junio hay que contar", True, date(2026, 6, 30)),
+        ("fra due settimane scade il certificato", True, date(2026, 5, 20)),
+        ("entro venerdì bisogna consegnare", True, date(2026, 5, 8)),
+        ("周五把报告发出去", True, date(2026, 5, 8)),
+        ("下下周要换密钥", True, date(2026, 5, 18)),
+        ("20号要付款", True, date(2026, 5, 20)),
+        ("金曜日までに出す", True, date(2026, 5, 8)),
+        ("来週の月曜に鍵を変える", True, date(2026, 5, 11)),
+        ("20日間かかる", True, None),
+        # of no plan they may be habits, or the last ones
+        ("lundi il faut payer", False, None),
+        ("ab Juli gelten neue Preise", False, None),
+        ("non lo so mai", True, None),
     ],
 )
 def test_the_day_that_a_text_waits_for(
@@ -151,6 +186,48 @@ def test_a_topic_is_met_by_a_file_of_its_name_and_a_frequent_word_by_nothing() -
     assert topic.is_about_file(["harbor/celery.py"])
     frequent = read_waits(intend(), said, ProjectTalk(0, frozenset({"celeri"}), {}))
     assert not frequent.is_named("celery is slow")
+
+
+def test_where_all_nouns_have_a_capital_a_name_is_told_by_the_word_before_it() -> None:
+    german = get_lexicon("German")
+    said = "Wenn Friederike zurück ist, frag sie nach den Fotos vom Hof"
+    assert list_names(said, 1, german) == ("friederike",)
+    titled = "Sobald Herr Wessels sich wegen der Milch gemeldet hat"
+    assert "wessels" in list_names(titled, 1, german)
+    assert "milch" not in list_names(titled, 1, german)
+    assert list_names("Am Montag kommt die Waage", 1, german) == ()
+
+
+def test_one_noun_tells_a_topic_in_a_language_that_was_counted() -> None:
+    said = "Sobald wir am Newsletter arbeiten, muss die Abmeldung gehen"
+    one = read_waits(intend(language="German"), said, TALK)
+    assert one.is_named("Der Newsletter kommt doppelt an.")
+    assert not one.is_named("Lass uns weiter arbeiten.")
+
+
+def test_a_word_that_many_say_is_enough_if_the_prompt_is_near_in_meaning() -> None:
+    said = "once the archive moves to the new server, tell the mirrors"
+    one = read_waits(intend(text=said), said, TALK)
+    prompt = "we copy the archive tonight"
+    assert not one.is_named(prompt)
+    assert not one.is_named(prompt, near=0.2)
+    assert one.is_named(prompt, near=2.0)
+    assert not one.is_named("clean up the log", near=2.0)
+
+
+def test_a_number_with_a_unit_is_no_version() -> None:
+    one = intend(versions=(("", "2.6"),))
+    assert one.has_version("2.6 is out")
+    assert not one.has_version("it took 2.6 seconds")
+    german = replace(one, language="German")
+    assert german.has_version("2.6 ist fertig")
+    assert not german.has_version("es dauert 2.6 Sekunden")
+
+
+def test_the_new_version_of_an_upgrade_is_that_behind_the_arrow() -> None:
+    one = intend(versions=(("astro", "6"),))
+    assert one.has_version("astro  ^5.14.1  →  ^6.0.2")
+    assert not one.has_version("astro  ^5.14.1\nvite  ^5.1.0  →  ^6.0.2")
 
 
 @pytest.mark.parametrize(
@@ -416,6 +493,84 @@ def test_a_prompt_that_names_nobody_is_told_nothing(settings: Settings) -> None:
         "space": None,
     }
     assert build_hook_text(**asked) == ""
+
+
+def test_what_a_command_showed_is_told_at_the_next_prompt_once(tmp_path: Path) -> None:
+    later = SESSIONS / "later"
+    read = tmp_path / "read"
+    read.mkdir()
+    for name in ("nell-05.jsonl", "nell-06.jsonl"):
+        shutil.copy(later / name, read)
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
+    run_night([read], settings)
+    running = tmp_path / "nell-10.jsonl"
+    lines = (later / "nell-10.jsonl").read_text(encoding="utf-8").splitlines()
+    asked = {
+        "event": "user-prompt",
+        "prompt": "run the linters",
+        "folder": "/home/nell/parcel-hub",
+        "own_sessions": [],
+        "budget": 800,
+        "everywhere": False,
+        "store": str(settings.store),
+        "space": None,
+        "transcript": str(running),
+    }
+    # the prompt alone, and then what the upgrade showed
+    running.write_text(lines[0] + "\n", encoding="utf-8")
+    assert build_hook_text(**asked) == ""
+    running.write_text("\n".join(lines[:3]) + "\n", encoding="utf-8")
+    told = build_hook_text(**asked)
+    assert "when pydantic 3 is in, the whole validators module" in told
+    # the client writes down what it was told
+    with running.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps({"type": "attachment", "content": told}) + "\n")
+    assert build_hook_text(**asked) == ""
+
+
+def test_what_was_edited_in_an_earlier_session_came_up(tmp_path: Path) -> None:
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
+    run_night([SESSIONS / "ends"], settings)
+    plans = Memory.open(settings.store).intentions()
+    [tides] = [one for one in plans if one.files == ("tides.py",)]
+    assert tides.met == "2026-06-02"
+    edit = {"file_path": "/x/tides.py", "old_string": "a", "new_string": "b"}
+    call = {"type": "tool_call", "text": json.dumps(edit)}
+    look = {"type": "tool_call", "text": json.dumps({"file_path": "/x/tides.py"})}
+    patch = {"type": "tool_call", "text": "*** Begin Patch\n*** Update File: tides.py"}
+    done = read_done([call, look, patch])
+    assert [tides.is_met_by(one) for one in done] == [True, False, True]
+
+
+def test_a_topic_comes_up_by_its_meaning(tmp_path: Path) -> None:
+    read = tmp_path / "read"
+    read.mkdir()
+    for path in sorted((SESSIONS / "later").glob("nell-0[1-9].jsonl")):
+        shutil.copy(path, read)
+    settings = Settings(store=tmp_path / "store", keywords={"top": 0})
+    run_night([read], settings)
+    memory = Memory.open(settings.store)
+    plans = memory.intentions()
+    [backups] = [one for one in plans if "backups" in one.topic]
+    # one word that many say, in a session of its own and in a prompt
+    assert backups.met == "2026-04-16"
+    named = memory.find_named(plans, "why did the backup of last night fail?")
+    assert [one.id for one in named] == [backups.id]
+    # no word of it
+    assert memory.find_named(plans, "why did the dump of last night fail?") == []
+
+
+def test_nearness_counts_from_what_is_usual() -> None:
+    said = np.asarray([[1.0, 0.0], [0.8, 0.6]] * 5, dtype=np.float32)
+    own = np.asarray([[0.0, 1.0]], dtype=np.float32)
+    near = measure_nearness(own, own, said)
+    assert near == pytest.approx((1.0 - 0.3) / 0.3)
+    assert measure_nearness(own, own, said[:9]) is None
+    assert measure_nearness(own, own, np.repeat(own, 10, axis=0)) is None
 
 
 def test_what_is_open_stands_in_context_of_its_project(settings: Settings) -> None:

@@ -1,16 +1,15 @@
 """The text of a hook before a tool call: dead ends that the call would repeat, and intentions that wait for it."""
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slowwave.cli.agents.running_session import find_shown, list_done, read_told
 from slowwave.context.projects.intentions import list_intentions
 from slowwave.recall.query import is_of_session
 from slowwave.recall.release.view import View
-from slowwave.recall.views.dead_ends import build_tried
+from slowwave.recall.views.dead_ends import build_tried, list_of_others
 from slowwave.store.logs import log_recall
 from slowwave.tasks.dead_ends.match import find_repeated
 from slowwave.tasks.dead_ends.moves import read_call_moves
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 MOST = 2
 """Most dead ends and intentions in the text for one call."""
-MOST_BYTES = 32 * 1024 * 1024
-"""Bytes at the end of a transcript that are searched for earlier texts."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,8 @@ def build_call_text(memory: "Memory", call: Call, own_sessions: Sequence[str]) -
         *_find_intentions(view, call, places, root, own_sessions),
     ]
     told = read_told(call.transcript, [mark for mark, _, _ in texts])
-    fresh = [text for text in texts if text[0] not in told][:MOST]
+    marked = {text[0]: text for text in texts if text[0] not in told}
+    fresh = [*marked.values()][:MOST]
     if not fresh:
         return ""
     log_recall(memory.root / memory.space, {key: [text] for _, key, text in fresh})
@@ -81,12 +79,7 @@ def _find_dead_ends(
     own: Sequence[str],
 ) -> list[Told]:
     """Return the dead ends that a call would repeat, without the running session's own."""
-    rows = [
-        row
-        for row in view.dead_ends
-        if row["workspace"] in places
-        and not is_of_session(view.native_sessions.get(row["session_id"]), own)
-    ]
+    rows = list_of_others(view, places, own)
     repeated = find_repeated(call.tool, call.arguments, root, rows) if rows else []
     found = [build_tried(view, row) for row in repeated]
     return [(one.mark, one.id, one.describe()) for one in found]
@@ -99,7 +92,9 @@ def _find_intentions(
     root: str,
     own: Sequence[str],
 ) -> list[Told]:
-    """Return the intentions that wait for a file that a call edits, or for a version that it names."""
+    """Return the intentions that wait for a file that a call edits, or for a version that it names or that an earlier
+    command of the session has shown.
+    """
     waiting = [
         one
         for one in list_intentions(view, places)
@@ -107,14 +102,12 @@ def _find_intentions(
     ]
     if not waiting:
         return []
-    moves = read_call_moves(call.tool, call.arguments, None, root)
-    paths = [move.path for move in moves if move.path]
-    written = "\n".join(f"{move.line}\n{move.text}" for move in moves)
-    return [
-        (one.mark, one.id, one.describe())
-        for one in waiting
-        if one.is_about_file(paths) or one.has_version(written)
+    done = list_done(read_call_moves(call.tool, call.arguments, None, root))
+    found = [
+        *(one for one in waiting if any(map(one.is_met_by, done))),
+        *find_shown(waiting, call.transcript, root),
     ]
+    return [(one.mark, one.id, one.describe()) for one in found]
 
 
 def find_root(folder: str, places: Sequence[str]) -> str:
@@ -125,15 +118,3 @@ def find_root(folder: str, places: Sequence[str]) -> str:
     if inside:
         return max(inside, key=len)
     return str(find_project_root(Path(folder)) or folder)
-
-
-def read_told(transcript: str | None, marks: Sequence[str]) -> set[str]:
-    """Return the marks that occur in the last MOST_BYTES of a transcript; none if it can't be read."""
-    if not transcript or not marks:
-        return set()
-    with suppress(OSError), Path(transcript).open("rb") as stream:
-        size = stream.seek(0, os.SEEK_END)
-        stream.seek(max(0, size - MOST_BYTES))
-        content = stream.read()
-        return {mark for mark in marks if mark.encode() in content}
-    return set()

@@ -149,12 +149,12 @@ def _find_memory_text(options: dict[str, Any], given: dict[str, Any]) -> str:
         "prompt": read_prompt(given),
         "folder": find_folder(given),
         "own_sessions": list_own_sessions(given),
+        "transcript": given.get("transcript_path"),
     }
     is_call = options["event"] == BEFORE_TOOL
     if is_call:
         asked["tool"] = str(given.get("tool_name") or "")
         asked["arguments"] = read_arguments(given)
-        asked["transcript"] = given.get("transcript_path")
     request = {"do": "hook", "asked": asked}
     seconds = SECONDS_BEFORE_TOOL if is_call else SECONDS
     answer = ask(request, options["store"], options["space"], seconds)

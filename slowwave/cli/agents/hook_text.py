@@ -2,22 +2,27 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from slowwave.cli.agents.running_session import find_shown, read_told
 from slowwave.cli.opening import find_project, open_memory
+from slowwave.context.projects.intentions import Intention
 from slowwave.context.prompted import INSTRUCTION, build_prompted_context
 from slowwave.context.recall_log import note_block
 from slowwave.engines.encoders.protocol import without_new_graphs
 from slowwave.recall.query import is_of_session
+from slowwave.recall.views.dead_ends import Tried, build_tried, list_of_others
 from slowwave.schemas.vocabulary import BEFORE_TOOL
 from slowwave.store.logs import log_recall
+from slowwave.tasks.dead_ends.match import find_named
 from slowwave.text.fence import fence_block
+from slowwave.text.workspaces import anchor_workspace, find_workspaces
 
 if TYPE_CHECKING:
     from slowwave.memory import Memory
 
 MOST_WAITING = 2
-"""Most intentions in the text for one prompt."""
+"""Most intentions and dead ends in the text for one prompt."""
 
 
 def build_hook_text(
@@ -50,7 +55,7 @@ def build_hook_text(
         space: as the command line names it.
         tool: the tool that is about to be called.
         arguments: of its call, as JSON or as text.
-        transcript: file of the running session; what it contains already is left out before a tool call.
+        transcript: file of the running session: what it has already of dead ends and intentions is left out.
 
     Raises:
         UsageError, StoreError: as `open_memory`.
@@ -73,32 +78,59 @@ def build_hook_text(
             opening = describe_backlog(memory.settings)
             block = memory.briefing(budget, workspace=here, own_sessions=own_sessions)
         else:
-            waiting = find_waiting(memory, prompt, here, own_sessions)
             block = build_prompted_context(memory, prompt, budget, here, own_sessions)
+            # the block for a question has the dead ends that it names
+            with_dead_ends = block.reason == INSTRUCTION
+            session = RunningSession(own_sessions, transcript)
+            if here and memory.has_release:
+                waiting = find_prompted(
+                    memory, prompt, here, session, with_dead_ends=with_dead_ends
+                )
     if block.reason != INSTRUCTION:
         note_block(memory.root / memory.space, block)
     text = "\n".join(filter(None, (waiting, block.text)))
     return f"{opening}{fence_block(text)}" if text else ""
 
 
-def find_waiting(
+class RunningSession(NamedTuple):
+    """The session that a hook is called in."""
+
+    ids: Sequence[str]
+    """Its possible ids."""
+    transcript: str | None
+    """Its file."""
+
+
+def find_prompted(
     memory: "Memory",
     prompt: str,
-    here: str | None,
-    own_sessions: Sequence[str],
+    here: str,
+    running: RunningSession,
+    *,
+    with_dead_ends: bool,
 ) -> str:
-    """Return the first MOST_WAITING intentions of the project `here` that wait for something the prompt names, a line
-    each, and log them as returned. Return "" without a project or a release.
+    """Return what a prompt calls for, of the project `here`, without what the transcript has already, and log it as
+    returned: the first MOST_WAITING intentions that wait for something the prompt names or that a command has shown in
+    the running session, and dead ends that the prompt would try again.
     """
-    if here is None or not memory.has_release:
-        return ""
-    found = [
+    waiting = [
         one
         for one in memory.intentions(here)
-        if one.met is None
-        and one.comes_up(prompt)
-        and not is_of_session(one.session, own_sessions)
-    ][:MOST_WAITING]
-    if found:
-        log_recall(memory.root / memory.space, {one.id: [one.text] for one in found})
-    return "\n".join(one.describe() for one in found)
+        if one.met is None and not is_of_session(one.session, running.ids)
+    ]
+    found: list[Intention | Tried] = [
+        *memory.find_named(waiting, prompt),
+        *find_shown(waiting, running.transcript, here),
+    ]
+    if with_dead_ends:
+        view = memory.get_view()
+        places = find_workspaces(anchor_workspace(here), view.workspaces)
+        rows = list_of_others(view, places, running.ids)
+        found += [build_tried(view, row) for row in find_named(prompt, rows)]
+    told = read_told(running.transcript, [one.mark for one in found])
+    marked = {one.mark: one for one in found if one.mark not in told}
+    fresh = [*marked.values()][:MOST_WAITING]
+    if fresh:
+        texts = {one.id: [one.describe()] for one in fresh}
+        log_recall(memory.root / memory.space, texts)
+    return "\n".join(one.describe() for one in fresh)

@@ -14,10 +14,18 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from pathlib import PurePosixPath
+from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+import orjson
 import pyarrow.compute as pc
 
+from slowwave.context.projects.nearness import (
+    measure_nearness,
+    read_claim_vectors,
+    read_passage_vectors,
+)
 from slowwave.context.projects.standing import (
     EARLIEST,
     StandingClaim,
@@ -32,10 +40,22 @@ from slowwave.schemas.vocabulary import LONGEST, Origin
 from slowwave.store.notes import cut_subject
 from slowwave.text.fence import escape_line
 from slowwave.text.foreign import cut_out, find_foreign_parts
-from slowwave.text.rarity import weigh_word
+from slowwave.text.rarity import (
+    ENGLISH_LEXICON,
+    Lexicon,
+    get_lexicon,
+    weigh_word,
+)
 from slowwave.text.times.coming_days import find_coming_day
 from slowwave.text.times.days import format_day
-from slowwave.text.words import TERM, WORD, extract_content_words, split_words, stem
+from slowwave.text.words import (
+    TERM,
+    UNITS,
+    WORD,
+    extract_content_words,
+    find_text_language,
+    split_words,
+)
 
 PLAN = "plan"
 """The category of a claim that is meant to be done."""
@@ -51,10 +71,14 @@ FILE = re.compile(
     r"(?<![\w/])[\w./-]*[^\W\d_]\w*\.[^\W\d_]\w{0,9}\b|(?<!\w)\.[^\W\d_][\w.-]+"
 )
 """A name with an ending: a file's, where an edited file has it."""
+FROM = r"(?:v?\d[\d.]*\W{0,8}(?:→|->|=>|\bto\b)\W{0,8})?"
+"""The version before the new one: `^5.14.1 → ^6.0.2`."""
 BEFORE = re.compile(r"([^\W\d_][\w-]*)[\"'\s:=<>~^@]{1,6}v?$")
 """The word before a version: `"django": "^` or `django==`."""
 DECIMAL = re.compile(r"[=:,(\[<>+*/-]\s*$")
 """What stands before a number in code that is no version, if the number has one point and no quotation marks."""
+MEASURE = re.compile(r"(?<![\w.])\d+\.\d+ ?([^\W\d_]+)\b")
+"""A number with a word behind it."""
 PART = re.compile(r"[^\n,;]+")
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """Where a name in code has another word: NotificationShim."""
@@ -71,8 +95,20 @@ SURE = 0.3
 counts only where it names a date, a version or a file. It is that of two readings of .4 each."""
 HOLDS = 0.5
 """Confidence from which what is no plan waits for the day that it names."""
+NEAR = 2.0
+LEAST_NEAR = 3.5
+"""Rarity that a shared word lacks at most for each standard deviation by which a prompt is nearer to a topic than the
+project's claims are; and the rarity of that word, at least."""
+NEAREST = 100.0
+"""Nearness with which one word that both have is enough."""
 ANSWERED = 10.0
 """Rarity of the words together that a later statement shares with a plan, at least, to say what came of it."""
+MOST_CALLS = 5_000
+"""Messages of agents that are looked through for what intentions wait for."""
+WRITING = ("old", "new", "content", "file_text", "insert", "edits")
+"""How the arguments begin that only a call which edits a file has."""
+PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+?)\\?$", re.M)
+"""A file in a patch as Codex writes it."""
 OFTEN = 0.1
 """Share of a project's claims from which a word that they have tells nothing."""
 FEW = 3
@@ -104,7 +140,13 @@ class Intention(Shown):
     resumed: str | None = None
     """First day, in ISO format, from its day on for which a session of the project is known."""
     met: str | None = None
-    """Day, in ISO format, on which a person first named what it waits for in a later session."""
+    """Day, in ISO format, on which what it waits for first came up in a later session."""
+    language: str | None = None
+
+    @property
+    def lexicon(self) -> Lexicon:
+        """The counts of its language."""
+        return get_lexicon(self.language)
 
     @property
     def mark(self) -> str:
@@ -189,28 +231,35 @@ class Intention(Shown):
     def is_named(
         self,
         prompt: str,
+        near: float | None = None,
     ) -> bool:
         """Return True if a person typed a name, a file, a version or enough of the topic that it waits for.
 
         What is pasted or quoted names much that nobody means.
+
+        Args:
+            prompt: what was typed.
+            near: how much nearer in meaning the prompt is than what the project mostly says, in standard deviations;
+                None if that is not known.
         """
-        if not self._is_named_in(prompt):
+        if not self._is_named_in(prompt, near):
             return False
         parts = find_foreign_parts(prompt)
-        return not parts or self._is_named_in(cut_out(prompt, parts))
+        return not parts or self._is_named_in(cut_out(prompt, parts), near)
 
     def comes_up(
         self,
         prompt: str,
+        near: float | None = None,
     ) -> bool:
         """Return True if a prompt names what it waits for, and no sentence that does says what is to be done then.
 
-        Who says both remembers it, or says that it is done.
+        Who says both remembers it, or says that it is done. The arguments are those of `is_named`.
         """
-        if not self.is_named(prompt):
+        if not self.is_named(prompt, near):
             return False
         sentences = SENTENCE.split(prompt)
-        naming = filter(self._is_named_in, sentences)
+        naming = (one for one in sentences if self._is_named_in(one, near))
         return not any(map(self._is_told_in, naming))
 
     def _is_told_in(
@@ -223,7 +272,8 @@ class Intention(Shown):
 
         The product that a version is of tells nothing: who says "python 3.13" says no more than the plan waits for.
         """
-        said = set(map(stem, split_words(_split_humps(sentence))))
+        lexicon = self.lexicon
+        said = set(map(lexicon.stem, split_words(_split_humps(sentence))))
         waits = [
             *self.names,
             *self._list_titles(),
@@ -232,31 +282,57 @@ class Intention(Shown):
         pattern = "|".join(map(re.escape, waits)) or "(?!)"
         named = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
         parts = PART.findall(self.text) or [""]
-        parts.sort(key=lambda part: _weigh_stems(extract_content_words(part), said))
-        *others, last = [_list_telling(named.sub(" ", part)) for part in parts]
+        parts.sort(
+            key=lambda part: _weigh_stems(extract_content_words(part), said, lexicon)
+        )
+        *others, last = [_list_telling(named.sub(" ", part), lexicon) for part in parts]
         if not (self.topic and others):
-            shared = [word for word in last if stem(word) in said]
-            weight = sum(map(weigh_word, shared))
+            shared = [word for word in last if lexicon.stem(word) in said]
+            weight = sum(map(lexicon.weigh, shared))
             is_alone = bool(self.versions) and not others
-            if 2 * weight > sum(map(weigh_word, last)) and (is_alone or shared[1:]):
+            if 2 * weight > sum(map(lexicon.weigh, last)) and (is_alone or shared[1:]):
                 return True
             others = others or [last] * (not self.topic and not is_alone)
-        return _weigh_stems({word for part in others for word in part}, said) >= LEAST
+        telling = {word for part in others for word in part}
+        return _weigh_stems(telling, said, lexicon) >= LEAST
 
     def _is_named_in(
         self,
         text: str,
+        near: float | None = None,
     ) -> bool:
-        """Return True if a text names what it waits for: of a topic a sentence that has enough of it."""
+        """Return True if a text names what it waits for: of a topic a sentence that has enough of it, or less of its
+        first part if the text is near in meaning.
+        """
         words = {word.casefold() for word in TERM.findall(text)}
         if not words.isdisjoint(self.names) or self.has_version(text):
             return True
         if self.is_about_file(FILE.findall(text)):
             return True
-        if _weigh_shared(self.topic, words) < self.least:
-            return False
-        sentences = (TERM.findall(part.casefold()) for part in SENTENCE.split(text))
-        return any(_weigh_shared(self.topic, one) >= self.least for one in sentences)
+        sentences = [TERM.findall(part.casefold()) for part in SENTENCE.split(text)]
+        if self._has_shared(self.topic, sentences, self.least):
+            return True
+        least = max(LEAST_NEAR, self.least - NEAR * (near or 0.0))
+        first = set(extract_content_words(next(iter(PART.findall(self.text)), "")))
+        return self._has_shared(first.intersection(self.topic), sentences, least)
+
+    def _has_shared(
+        self,
+        words: Collection[str],
+        sentences: Iterable[Sequence[str]],
+        least: float,
+    ) -> bool:
+        """Return True if a sentence shares so much with some words."""
+        return any(self._weigh_shared(words, one) >= least for one in sentences)
+
+    def _weigh_shared(
+        self,
+        words: Iterable[str],
+        others: Iterable[str],
+    ) -> float:
+        """Return the rarity of the words together that are among others, in whatever form."""
+        lexicon = self.lexicon
+        return _weigh_stems(words, set(map(lexicon.stem, others)), lexicon)
 
     def is_about(
         self,
@@ -268,20 +344,28 @@ class Intention(Shown):
             return True
         said = extract_content_words(self.text)
         return (
-            self.is_open(today) and _weigh_shared(said, split_words(question)) >= ENOUGH
+            self.is_open(today)
+            and self._weigh_shared(said, split_words(question)) >= ENOUGH
         )
+
+    def is_met_by(
+        self,
+        done: "Done",
+    ) -> bool:
+        """Return True if a tool call edits a file that it waits for, or has a version that it waits for."""
+        return self.is_about_file(done.paths) or self.has_version(done.text)
 
     def has_version(
         self,
         text: str,
     ) -> bool:
         """Return True if a text has a version that it waits for: 2.4.1 is 2.4."""
-        lower = text.casefold()
+        lower = _drop_measures(text, self.lexicon).casefold()
         return any(
             self._has_number(name, number, lower)
             if "." in number
             else re.search(
-                rf"(?<!\w){re.escape(name)}(?:[\W_]|version){{{'0' if name == 'v' else '1'},12}}v?{number}(?!\d)",
+                rf"(?<!\w){re.escape(name)}(?:[\W_]|version){{{'0' if name == 'v' else '1'},12}}{FROM}v?{number}(?!\d)",
                 lower,
             )
             for name, number in self.versions
@@ -294,11 +378,10 @@ class Intention(Shown):
         lower: str,
     ) -> bool:
         """Return True if a text has a version of what is called so, without a name one of nothing else."""
-        found = re.finditer(
-            rf"(?<![\d.]){re.escape(number)}(?!\d)(?:\.\d+)*(?![\w.%])", lower
-        )
+        pattern = rf"(?<![\d.]){re.escape(number)}(?!\d)(?:\.\d+)*(?![\w.%])"
+        found = [*re.finditer(pattern, lower)]
         if name:
-            return name in lower and any(True for _ in found)
+            return name in lower and bool(found)
         return any(self._is_own(lower[: one.start()], one[0]) for one in found)
 
     def _is_own(
@@ -339,9 +422,20 @@ class Intention(Shown):
         names = {PurePosixPath(path).name.casefold() for path in paths}
         if any(PurePosixPath(file).name.casefold() in names for file in self.files):
             return True
-        stems = {stem(name.lstrip(".").partition(".")[0]) for name in names}
+        lexicon = self.lexicon
+        stems = {lexicon.stem(name.lstrip(".").partition(".")[0]) for name in names}
         words = (*self.names, *self.topic)
-        return any(_weigh_stems([word], stems) >= self.least for word in words)
+        return any(_weigh_stems([word], stems, lexicon) >= self.least for word in words)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a tool call did."""
+
+    paths: tuple[str, ...]
+    """The files that it edited."""
+    text: str
+    """What was run or written, and what that showed."""
 
 
 def _split_humps(text: str) -> str:
@@ -349,26 +443,29 @@ def _split_humps(text: str) -> str:
     return HUMP.sub(" ", text)
 
 
-def _list_telling(part: str) -> list[str]:
+def _drop_measures(text: str, lexicon: Lexicon) -> str:
+    """Return a text without the numbers that a unit of measure follows, or a noun where nouns have a capital."""
+
+    def is_measure(match: re.Match[str]) -> bool:
+        is_noun = lexicon.has_capital_nouns and match[1][0].isupper()
+        return is_noun or match[1] in UNITS
+
+    return MEASURE.sub(lambda match: "" if is_measure(match) else match[0], text)
+
+
+def _list_telling(part: str, lexicon: Lexicon) -> list[str]:
     """Return the words of a part that tell something."""
     words = extract_content_words(_split_humps(part))
-    return [word for word in words if weigh_word(word) >= LEAST and word.isalpha()]
-
-
-def _weigh_shared(
-    words: Iterable[str],
-    others: Iterable[str],
-) -> float:
-    """Return the rarity of the words together that are among others, in whatever form."""
-    return _weigh_stems(words, set(map(stem, others)))
+    return [word for word in words if lexicon.weigh(word) >= LEAST and word.isalpha()]
 
 
 def _weigh_stems(
     words: Iterable[str],
     stems: Collection[str],
+    lexicon: Lexicon,
 ) -> float:
     """Return the rarity of the words together whose stems are among some stems."""
-    return sum(weigh_word(word) for word in words if stem(word) in stems)
+    return sum(lexicon.weigh(word) for word in words if lexicon.stem(word) in stems)
 
 
 _KEPT: WeakKeyDictionary[View, dict[tuple[str, ...], list[Intention]]] = (
@@ -402,16 +499,14 @@ def _read_intentions(
     ]
     standing = collect_standing_claims(view, places, min_confidence=0.0)
     sure = {claim.id for claim in standing}
-    said = [
-        (claim, frozenset(map(stem, extract_content_words(claim.text))))
-        for claim in claims
-    ]
+    language = find_main_language([claim.text for claim in claims])
+    said = [(claim, list_stems(claim.text, language)) for claim in claims]
     waiting = [
         claim
         for claim in claims
         if (claim.category == PLAN or (claim.confidence >= HOLDS and _is_dated(claim)))
         and not any(
-            _answers(later, stems, claim, is_sure=claim.id in sure)
+            _answers(later, stems, claim, language, is_sure=claim.id in sure)
             for later, stems in said
         )
     ]
@@ -422,6 +517,7 @@ def _read_intentions(
         first=0 if 2 * small > len(claims) else 1,
         often=find_frequent([stems for _, stems in said]),
         days=list_days(view),
+        language=language,
     )
     found = _read_waiting(view, waiting, talk)
     found.sort(key=lambda one: (str(one.said_at), one.id), reverse=True)
@@ -442,10 +538,29 @@ def _read_waiting(
         for one in _make_intentions(claim, str(rows[claim.id]["quote"]), talk)
     ]
     said_since = list_said(view, found)
-    return [
-        replace(one, met=_find_met(one, str(rows[one.id]["session_id"]), said_since))
-        for one in found
-    ]
+    done_since = list_done(view, found)
+    met: list[Intention] = []
+    for one in found:
+        session = str(rows[one.id]["session_id"])
+        near = _find_nearness(view, one, said_since) if one.topic else {}
+        days = [
+            _find_met(one, session, said_since, near),
+            _find_done(one, session, done_since),
+        ]
+        met.append(replace(one, met=min(filter(None, days), default=None)))
+    return met
+
+
+def find_main_language(texts: Sequence[str]) -> str | None:
+    """Return the language that most of some texts are in, of those whose language is known."""
+    languages = Counter(filter(None, map(find_text_language, texts)))
+    return next((language for language, _ in languages.most_common(1)), None)
+
+
+def list_stems(text: str, language: str | None) -> frozenset[str]:
+    """Return the stems of a text's content words, in its own language if that is known, else in another one."""
+    lexicon = get_lexicon(find_text_language(text) or language)
+    return frozenset(map(lexicon.stem, extract_content_words(text)))
 
 
 def find_frequent(texts: Sequence[frozenset[str]]) -> frozenset[str]:
@@ -459,6 +574,7 @@ def _answers(
     later: StandingClaim,
     stems: frozenset[str],
     plan: StandingClaim,
+    language: str | None,
     *,
     is_sure: bool,
 ) -> bool:
@@ -471,10 +587,11 @@ def _answers(
     if (later.source.at or EARLIEST) <= (plan.source.at or EARLIEST):
         return False
     words = extract_content_words(plan.text)
+    lexicon = get_lexicon(find_text_language(plan.text) or language)
     if is_sure:
-        return _weigh_stems(words, stems) >= ANSWERED
+        return _weigh_stems(words, stems, lexicon) >= ANSWERED
     words = [word for word in words if not word.isdigit()]
-    return _weigh_stems(words, stems) >= ENOUGH
+    return _weigh_stems(words, stems, lexicon) >= ENOUGH
 
 
 def list_said(
@@ -488,9 +605,67 @@ def list_said(
     here = pc.field("workspace").isin(sorted({one.workspace or "" for one in waiting}))
     since = min(one.said_at for one in waiting if one.said_at)
     said = here & (pc.field("origin") == Origin.HUMAN) & (pc.field("ts") > since)
-    columns = ["session_id", "workspace", "text", "ts"]
+    columns = ["message_id", "session_id", "workspace", "text", "ts"]
     rows = view.read(MESSAGES, columns, said).to_pylist()
     return sorted(rows, key=lambda row: str(row["ts"]))
+
+
+def list_done(
+    view: View,
+    intentions: Sequence[Intention],
+) -> list[tuple[MessageRow, list[Done]]]:
+    """Return what agents did in the projects of some intentions that wait for a file or version, since the first of
+    them, by message, in order; of these messages the latest MOST_CALLS.
+    """
+    waiting = [one for one in intentions if one.said_at and (one.versions or one.files)]
+    if not waiting:
+        return []
+    here = pc.field("workspace").isin(sorted({one.workspace or "" for one in waiting}))
+    since = min(one.said_at for one in waiting if one.said_at)
+    by_agent = pc.field("origin") == Origin.MODEL
+    columns = ["session_id", "workspace", "blocks", "ts"]
+    found = view.read(MESSAGES, columns, here & by_agent & (pc.field("ts") > since))
+    latest = found.sort_by([("ts", "descending")]).slice(0, MOST_CALLS)
+    return [(row, read_done(row["blocks"])) for row in reversed(latest.to_pylist())]
+
+
+def read_done(blocks: Sequence[Mapping[str, Any]]) -> list[Done]:
+    """Return what the tool calls among a message's blocks do."""
+    given = (block["text"] or "" for block in blocks if block["type"] == "tool_call")
+    return [_read_call(text) for text in given]
+
+
+def _read_call(given: str) -> Done:
+    """Return what a tool call does, from its arguments."""
+    try:
+        arguments = orjson.loads(given)
+    except orjson.JSONDecodeError:
+        arguments = given
+    if not isinstance(arguments, dict):
+        return Done(tuple(PATCHED.findall(given.replace("\\n", "\n"))), given)
+    texts = {name: text for name, text in arguments.items() if isinstance(text, str)}
+    is_edit = any(name.startswith(WRITING) for name in arguments)
+    paths = (
+        text for name, text in texts.items() if name.lower().endswith(("path", "file"))
+    )
+    return Done(tuple(paths) if is_edit else (), "\n".join(texts.values()))
+
+
+def _find_done(
+    one: Intention,
+    session: str,
+    calls: Sequence[tuple[MessageRow, Sequence[Done]]],
+) -> str | None:
+    """Return the day on which a call in another session first did what an intention waits for."""
+    if one.said_at is None or not (one.versions or one.files):
+        return None
+    for row, done in calls:
+        at = row["ts"]
+        is_other = row["session_id"] != session and row["workspace"] == one.workspace
+        is_later = at is not None and at > one.said_at
+        if at and is_other and is_later and any(map(one.is_met_by, done)):
+            return _find_day(at).isoformat()
+    return None
 
 
 def _find_day(at: datetime) -> date:
@@ -498,18 +673,52 @@ def _find_day(at: datetime) -> date:
     return at.astimezone().date()
 
 
+def _find_nearness(
+    view: View,
+    one: Intention,
+    said: Sequence[MessageRow],
+) -> dict[str, float]:
+    """Return how near in meaning some messages are that share a word with an intention's topic, by the message's id."""
+    sharing = [
+        row["message_id"]
+        for row in said
+        if row["workspace"] == one.workspace and one.is_named(row["text"], NEAREST)
+    ]
+    if not sharing:
+        return {}
+    claim = view.read_by_id(CLAIMS, [one.id], ["vector"])[one.id]["vector"]
+    if claim is None:
+        return {}
+    own = np.asarray([claim], dtype=np.float32)
+    usual = read_claim_vectors(view, one.workspace or "")
+    passages = read_passage_vectors(view, sharing)
+    near = {
+        message: measure_nearness(own, vectors, usual)
+        for message, vectors in passages.items()
+    }
+    return {message: value for message, value in near.items() if value is not None}
+
+
 def _find_met(
     one: Intention,
     session: str,
     said: Sequence[MessageRow],
+    near: Mapping[str, float],
 ) -> str | None:
-    """Return the day on which a person first named what an intention waits for in another session."""
+    """Return the day on which a person first named what an intention waits for in another session.
+
+    Args:
+        one: the intention.
+        session: the one that said it.
+        said: what persons said since, in order.
+        near: see `_find_nearness`.
+    """
     for row in said:
         at = row["ts"]
         if at is None or one.said_at is None or at <= one.said_at:
             continue
         is_here = row["workspace"] == one.workspace and row["session_id"] != session
-        if is_here and one.is_named(row["text"]):
+        if is_here and one.is_named(row["text"], near.get(row["message_id"])):
             return _find_day(at).isoformat()
     return None
 
@@ -545,6 +754,8 @@ class ProjectTalk:
     """Stems that tell no topic."""
     days: Mapping[str | None, Sequence[date]]
     """On which sessions began, by workspace."""
+    language: str | None = None
+    """That most of it is in."""
 
 
 def _make_intentions(
@@ -570,6 +781,7 @@ def _make_intentions(
         files=(),
         versions=(),
         names=(),
+        language=find_text_language(claim.text) or talk.language,
     )
     if claim.category != PLAN:
         found = [_set_due(whole, _find_due(claim), talk)]
@@ -671,20 +883,31 @@ def read_words(
     """Return a part of a plan with the names that it waits for, else with the words that tell a topic.
 
     Where most words are in no conversation, as in a language that was not counted, no word is rare: two are needed.
-    There a word with a capital is a name if it is the only one: in German all nouns have one.
+    There a word with a capital is a name if it is the only one. In a language that writes all nouns with a capital, the
+    nouns tell the topic.
     """
+    lexicon = one.lexicon
     said = [word for word in extract_content_words(part) if not word.isdigit()]
-    unseen = weigh_word("")
+    unseen = lexicon.weigh("")
     words = [
         word
         for word in said
-        if stem(word) not in talk.often and weigh_word(word) >= LEAST
+        if lexicon.stem(word) not in talk.often and lexicon.weigh(word) >= LEAST
     ]
-    rare = {word for word in words if weigh_word(word) >= ENOUGH}
-    is_counted = 2 * sum(weigh_word(word) == unseen for word in said) <= len(said)
-    names = tuple(name for name in list_names(part, talk.first) if name in rare)
+    rare = {word for word in words if lexicon.weigh(word) >= ENOUGH}
+    is_counted = lexicon.is_counted or (
+        2 * sum(weigh_word(word) == unseen for word in said) <= len(said)
+    )
+    found = list_names(part, talk.first, lexicon)
+    # where all nouns have a capital, the words before it tell a name
+    certain = set(words) if lexicon.has_capital_nouns else rare
+    names = tuple(name for name in found if name in certain)
     if names and (is_counted or len(names) == 1):
         return replace(one, names=names)
+    if lexicon.has_capital_nouns:
+        inside = TERM.findall(part)[1:]
+        capitals = {word.casefold() for word in inside if word[0].isupper()}
+        words = [word for word in words if word in capitals] or words
     least = ENOUGH if is_counted else 2 * unseen
     return replace(one, topic=tuple(words), least=least)
 
@@ -723,17 +946,26 @@ def _find_name(version: re.Match[str]) -> str:
 def list_names(
     text: str,
     first: int = 1,
+    lexicon: Lexicon = ENGLISH_LEXICON,
 ) -> tuple[str, ...]:
-    """Return the words of a text with a capital, from the `first` on, in lower case."""
-    words = [match[0] for match in WORD.finditer(text)][first:]
-    return tuple(
-        dict.fromkeys(
-            word.casefold()
-            for word in words
-            if len(word) > 2
-            and word.isalpha()
-            and word[0].isupper()
-            and word[1:].islower()
-            and weigh_word(word.casefold()) >= LEAST
+    """Return the words of a text with a capital that may be names, from the `first` on, in lower case.
+
+    Where all nouns have a capital, a name is told by the word before it: an article is seldom before a name. A word
+    behind a title is one as the title is.
+    """
+    names: list[str] = []
+    before = ""
+    is_bare = True
+    for place, match in enumerate(WORD.finditer(text)):
+        word = match[0]
+        has_capital = word[0].isupper() and word[1:].islower() and len(word) > 2
+        is_behind_capital = place > 1 and before[:1].isupper()
+        is_bare = (
+            is_bare if is_behind_capital else lexicon.may_precede_name(before.lower())
         )
-    )
+        is_first = place == 0 and lexicon.has_capital_nouns
+        if place >= first and has_capital and word.isalpha() and is_bare:
+            names += [word.casefold()] * (not is_first)
+        before = word
+    rare = (name for name in names if lexicon.weigh(name) >= LEAST)
+    return tuple(dict.fromkeys(rare))

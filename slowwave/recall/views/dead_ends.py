@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from slowwave.recall.hits import Shown
-from slowwave.recall.query import Query
+from slowwave.recall.query import Query, is_of_session
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.rows import DeadEndRow
@@ -76,6 +76,20 @@ def list_dead_ends(view: View, workspace: str | None = None) -> list[Tried]:
         row for row in view.dead_ends if places is None or row["workspace"] in places
     ]
     return [build_tried(view, row) for row in rows]
+
+
+def list_of_others(
+    view: View,
+    places: Collection[str],
+    own_sessions: Collection[str],
+) -> list[DeadEndRow]:
+    """Return the rows of some workspaces' dead ends, without those of the running session."""
+    return [
+        row
+        for row in view.dead_ends
+        if row["workspace"] in places
+        and not is_of_session(view.native_sessions.get(row["session_id"]), own_sessions)
+    ]
 
 
 def build_tried(view: View, row: DeadEndRow) -> Tried:

@@ -1,5 +1,5 @@
 """The next day that a text names: by a date, by its distance from when it was said, or, of a plan, by a weekday, a day
-of the month, a month, or a part of one ("mid July", "the end of the quarter").
+of the month, a month, a part of one ("mid July", "the end of the quarter"), or a weekend.
 """
 
 import re
@@ -15,7 +15,11 @@ from slowwave.text.times.dates import (
     extract_dates,
 )
 from slowwave.text.times.foreign_dates import find_foreign_times
-from slowwave.text.times.relative_days import find_relative_days
+from slowwave.text.times.relative_days import (
+    COMING,
+    COMING_DAYS,
+    find_relative_days,
+)
 
 WEEKDAY = re.compile(
     rf"\b(?P<day>{'|'.join(WEEKDAYS)})\b(?:,? (?:the )?(?P<number>[0-3]?\d)(?:st|nd|rd|th)\b)?",
@@ -37,20 +41,22 @@ OF_MONTH = re.compile(rf"(?:\b{PART}[\s-]+)?{MONTH}(?![\s,]*\d)", re.I)
 OF_SPAN = re.compile(
     rf"\b{PART} (?:the |this )?(?P<span>week|month|quarter|year)\b", re.I
 )
+WEEKEND = re.compile(r"\bweekend\b(?! of\b)", re.I)
 QUARTER = re.compile(r"\bQ(?P<number>[1-4])\b")
 PASSED = {
     "early": 0.0,
     "first": 0.0,
     "start": 0.0,
     "beginning": 0.0,
-    "mid": 0.46,
-    "middle": 0.46,
+    "mid": 0.48,
+    "middle": 0.48,
     "late": 0.67,
     "last": 0.77,
     "end": 1.0,
 }
 """How much of a span of months has passed when a part of it begins."""
 QUARTER_MONTHS = 3
+SATURDAY = WEEKDAYS["saturday"]
 
 
 def find_coming_day(
@@ -65,20 +71,31 @@ def find_coming_day(
         text: what was said.
         said_at: when it was said; the day is that of this machine's zone.
         of_plan: count the name of a weekday as the next such day (it may as well be the last one), a day of the month
-            by itself, and of a month or quarter its first day, or that of the part that is named; where no date is.
+            by itself, and of a month or quarter its first day, or that of the part that is named; where no date is. A
+            weekend begins on Saturday.
     """
     said_on = said_at.astimezone().date()
     days = [*_list_dates(text, said_on)]
     for named in find_relative_days(text, said_on):
-        days += _list_dates(named.note, said_on)
+        if named.first and (of_plan or not named.is_rough):
+            days.append(named.first)
     if of_plan and not any(day > said_on for day in days):
-        english = (time.english for time in find_foreign_times(text))
+        english = (time.english for time in find_foreign_times(text, of_plan=True))
         for words in (text, *english):
-            days += _list_weekdays(words, said_on)
-            days += _list_months(words, said_on)
-        days += _list_days_alone(text, said_on)
-        days += _list_span_ends(text, said_on)
+            days += _list_of_plan(words, said_on)
     return min((day for day in days if day > said_on), default=None)
+
+
+def _list_of_plan(text: str, said_on: date) -> Iterator[date]:
+    """Yield the days that a plan names by less than a date; see `find_coming_day`."""
+    yield from _list_weekdays(text, said_on)
+    yield from _list_months(text, said_on)
+    yield from _list_days_alone(text, said_on)
+    yield from _list_span_ends(text, said_on)
+    for _ in WEEKEND.finditer(text):
+        yield said_on + timedelta(days=(SATURDAY - said_on.weekday() - 1) % 7 + 1)
+    for named in COMING.finditer(text):
+        yield said_on + timedelta(days=COMING_DAYS[named["day"].lower()])
 
 
 def _list_weekdays(text: str, said_on: date) -> Iterator[date]:

@@ -58,7 +58,14 @@ CALLED = MODAL | {"april", "june", "august", "jun", "aug"}
 """Words that are months, without a day or year, only after a preposition ("in April"): they may be people's names."""
 
 NUMBERS = COUNTS | {"a": 1, "an": 1, "one": 1, "couple of": 2, "a couple of": 2}
-UNIT_DAYS = {"day": 1, "night": 1, "week": 7, "month": 30, "year": 365}
+UNIT_DAYS = {
+    "day": 1,
+    "night": 1,
+    "week": 7,
+    "fortnight": 14,
+    "month": 30,
+    "year": 365,
+}
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 WEEKDAYS = {
     name: n

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from unicodedata import numeric
 
 from slowwave.text.languages import (
@@ -43,6 +44,10 @@ RELATIVE = {
 """Names of times without a number."""
 FAR_DAYS = ("day before yesterday", "day after tomorrow")
 """Days whose names mean nothing else in any language in Latin letters, as "morgen" and "hier" do."""
+NUMBERED_DAY = re.compile(
+    r"(?<![\d月월])(?P<day>[12]\d|3[01]|0?[1-9])\s?(?:[号號]|[日일](?![间間前后後전후]))"
+)
+"""A day of the month without its month, and no count of days."""
 NUMBERED = re.compile(
     r"(?:(?P<year>(?:19|20)\d\d)\s?[年년]\s?)?(?<!\d)(?P<month>1[0-2]|0?[1-9])\s?[月월]\s?"
     r"(?:(?P<day>[12]\d|3[01]|0?[1-9])\s?[日号號일])?"
@@ -52,6 +57,10 @@ LEAST_STEM = 5
 """Letters of a stem that few other words begin with."""
 NEAR = 64
 """Letters after a word in which the next one is looked for."""
+LEAST_MONTH = 4
+"""Letters of a month's name that tells the month by itself."""
+PARTS = ("start of", "middle of", "end of")
+"""English names of the parts of a month."""
 SHORT = 200
 """Characters up to which the language of a text is often taken for another one."""
 LATIN = tuple(
@@ -97,6 +106,18 @@ class Directions:
 
 
 @dataclass(frozen=True)
+class BareTimes:
+    """Of a language, the times that a plan may name by themselves."""
+
+    pattern: re.Pattern[str]
+    """A part of a month or year, or a month, or a weekday or "tomorrow"."""
+    parts: Mapping[str, str]
+    """Names of parts -> in English."""
+    names: Mapping[str, str]
+    """Names of months, units, weekdays and "tomorrow" -> in English."""
+
+
+@dataclass(frozen=True)
 class TimeName:
     """A time that a text names."""
 
@@ -107,13 +128,19 @@ class TimeName:
     """Its offset in the lower-case text."""
 
 
-def find_foreign_times(text: str) -> list[TimeName]:
+def find_foreign_times(text: str, *, of_plan: bool = False) -> list[TimeName]:
     """Return the times that a text in another language names, in order. A time within a longer one is left out.
 
     Words and places are those of the lower-cased text, which may be longer than the text (`İ`). Return an empty list
     for English, and for a language without a list of names.
+
+    Args:
+        text: what was said.
+        of_plan: include weekdays, months and "tomorrow" by themselves, and parts of months: in what is no plan these
+            words may tell no day.
     """
-    names = sorted(_find_times(text), key=lambda time: (time.start, -len(time.words)))
+    times = [*_find_times(text), *(_find_bare_times(text) if of_plan else ())]
+    names = sorted(times, key=lambda time: (time.start, -len(time.words)))
     found: list[TimeName] = []
     for time in names:
         end = found[-1].start + len(found[-1].words) if found else 0
@@ -131,8 +158,7 @@ def _find_times(text: str) -> Iterator[TimeName]:
     if len(text) <= SHORT and _may_be_latin(lowered, language):
         yield from _find_months_of_others(lowered)
         yield from _find_far_days(lowered)
-        if language is None:
-            yield from _find_counted_of_others(lowered)
+        yield from _find_counted_of_others(lowered)
     if language in (None, ENGLISH) or language not in LISTS:
         return
     if JOINED.search(text):
@@ -144,6 +170,57 @@ def _find_times(text: str) -> Iterator[TimeName]:
     yield from _find_directed(lowered, language)
     if language in LATIN and len(text) <= SHORT:
         yield from _find_of_others(lowered, language)
+
+
+def _find_bare_times(text: str) -> Iterator[TimeName]:
+    """Yield the times that a plan names by themselves, in any language of the text's script."""
+    language = find_text_language(text)
+    lowered = text.lower().replace("’", "'")
+    own = (language,) if language in LISTS else ()
+    for each in LATIN if _may_be_latin(lowered, language) else own:
+        bare = _get_bare_times(each)
+        for match in bare.pattern.finditer(lowered):
+            english = _translate_bare(match, bare)
+            yield TimeName(english, match[0], match.start())
+    if JOINED.search(text):
+        for match in NUMBERED_DAY.finditer(lowered):
+            yield TimeName(f"on the {match['day']}th", match[0], match.start())
+
+
+def _translate_bare(match: re.Match[str], bare: BareTimes) -> str:
+    """Return a match of BareTimes in English: a month begins with its first day."""
+    if match["day"]:
+        return bare.names[match["day"]]
+    part = bare.parts.get(match["part"] or "", "start of")
+    span = match["span"] or match["month"]
+    # a unit may have an ending: "Ende des Monats"
+    return f"{part} {bare.names.get(span) or bare.names[span[:-1]]}"
+
+
+@cache
+def _get_bare_times(language: str) -> BareTimes:
+    """Return the times that a plan in a language may name by themselves.
+
+    A month whose name is a stop word of some language in Latin letters is none by itself: "mai" is "never" too.
+    """
+    lists = LISTS[language]
+    days = {form: day for day in DAYS for form in lists.get(day, ())}
+    for english in ("tomorrow", "weekend"):
+        days |= dict.fromkeys(lists.get(english, ()), english)
+    months = {
+        form: month
+        for month in MONTHS
+        for form in lists.get(month.lower(), ())
+        if len(form) >= LEAST_MONTH and form not in LANGUAGES_OF
+    }
+    units = {word: f"the {unit}" for word, unit in _name_units(language).items()}
+    parts = {form: part for part in PARTS for form in lists.get(part, ())}
+    span = rf"(?P<part>{_join(parts)})[\s-]+(?:\w{{1,3}}\s+)?(?P<span>(?:{_join(units)})\w?|{_join(months)})"
+    return BareTimes(
+        pattern=_bound(f"(?:{span}|(?P<month>{_join(months)})|(?P<day>{_join(days)}))"),
+        parts=parts,
+        names={**units, **months, **days},
+    )
 
 
 def _may_be_latin(lowered: str, language: str | None) -> bool:
@@ -238,7 +315,8 @@ def _find_directed(lowered: str, language: str) -> Iterator[TimeName]:
     for which, pattern in directions.patterns.items():
         for match in pattern.finditer(lowered):
             name = directions.named[match["after"] or match["before"]]
-            yield TimeName(f"{which} {name}", match[0], match.start())
+            words = (name, which) if which == "after next" else (which, name)
+            yield TimeName(" ".join(words), match[0], match.start())
 
 
 def _keep_whole(lowered: str, times: Iterator[TimeName]) -> Iterator[TimeName]:
@@ -297,6 +375,9 @@ def _get_expressions(language: str) -> TimeExpressions:
         if english in RELATIVE
         for form in forms
     }
+    # what is said twice is one further on: 下下周
+    joined = (form for form in names.get("next week", ()) if JOINED.search(form))
+    relative |= {form[0] + form: "week after next" for form in joined}
     return TimeExpressions(
         dates=dates,
         months=months,
@@ -316,23 +397,43 @@ def _get_directions(language: str) -> Directions:
     names = LISTS[language]
     if JOINED.search("".join(names["next week"])):
         return Directions({}, {})
-    named = {form: day for day in DAYS for form in names.get(day, ())}
-    for unit in UNITS:
-        said = [_list_words(names, f"{which} {unit}") for which in WHICH]
-        for word in set.intersection(*map(set, said)):
-            if len(word) > 1 and not is_stop_word(word, language):
-                named[word] = unit
+    days = {form: day for day in DAYS for form in names.get(day, ())}
+    named = days | _name_units(language)
     name = _join(named)
     patterns = dict[str, re.Pattern[str]]()
     for which in ("last", "next"):
         marks = _list_marks(language, which)
-        one = rf"(?:{_join({mark for mark in marks if ' ' not in mark})})\w{{0,3}}"
+        one = rf"(?:{_join(_list_single_marks(language, which))})\w{{0,3}}"
         several = _join({mark for mark in marks if " " in mark})
         after = rf"(?:{one}{f'|{several}' if several else ''})"
         patterns[which] = re.compile(
             rf"(?<!\w)(?:(?P<after>{name})\s+{after}|{one}\s+(?P<before>{name}))(?!\w)"
         )
+    if skip := _find_skip(names):
+        one = rf"(?:{_join(_list_single_marks(language, 'next'))})\w{{0,3}}"
+        patterns["after next"] = re.compile(
+            rf"(?<!\w)(?:{skip}{one}\s+(?P<before>{name})(?P<after>))(?!\w)"
+        )
     return Directions(named, patterns)
+
+
+def _name_units(language: str) -> dict[str, str]:
+    """Return the words for a week, month and year, which their last, this and next one share -> in English."""
+    names = LISTS[language]
+    named = dict[str, str]()
+    for unit in UNITS:
+        said = [_list_words(names, f"{which} {unit}") for which in WHICH]
+        for word in set.intersection(*map(set, said)):
+            if len(word) > 1 and not is_stop_word(word, language):
+                named[word] = unit
+    return named
+
+
+def _find_skip(names: Names) -> str:
+    """Return what "the day after tomorrow" has before "tomorrow": "über", of which "übernächste" is made."""
+    pairs = product(names.get("day after tomorrow", ()), names.get("tomorrow", ()))
+    found = (far.removesuffix(near) for far, near in pairs if far.endswith(near))
+    return next((re.escape(one) for one in found if one.isalpha()), "")
 
 
 @cache
@@ -353,7 +454,9 @@ def _get_marks() -> re.Pattern[str]:
     marks = [
         _list_marks(language, which) for language in LATIN for which in ("last", "next")
     ]
-    return re.compile(rf"(?<!\w)(?:{_join(set().union(*marks))})")
+    skips = {skip for language in LATIN if (skip := _find_skip(LISTS[language]))}
+    skip = f"(?:{'|'.join(sorted(skips))})?"
+    return re.compile(rf"(?<!\w){skip}(?:{_join(set().union(*marks))})")
 
 
 def _list_words(names: Names, phrase: str) -> list[str]:
@@ -384,6 +487,11 @@ def _list_marks(language: str, which: str) -> set[str]:
         if not any(other != word and other.startswith(word) for other in words)
     }
     return {*(_cut_ending(word, language) for word in full), *names.get(which, ())}
+
+
+def _list_single_marks(language: str, which: str) -> set[str]:
+    """Return the marks that are the beginning of a single word."""
+    return {mark for mark in _list_marks(language, which) if " " not in mark}
 
 
 def _is_form(word: str, other: str) -> bool:
@@ -472,4 +580,6 @@ def _bound(pattern: str) -> re.Pattern[str]:
 
 
 def _join(forms: Mapping[str, object] | set[str]) -> str:
-    return "|".join(map(re.escape, sorted(forms, key=lambda form: (-len(form), form))))
+    """Return a pattern of some forms, the longest first; of none one that matches nothing."""
+    ranked = sorted(forms, key=lambda form: (-len(form), form))
+    return "|".join(map(re.escape, ranked)) or "(?!)"

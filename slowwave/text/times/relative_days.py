@@ -35,6 +35,9 @@ LATER = re.compile(
 )
 THIS = re.compile(rf"\bthis (?P<day>{'|'.join(WEEKDAYS)})\b", re.I)
 NEXT = re.compile(rf"\bnext (?P<unit>week|month|year|{'|'.join(WEEKDAYS)})\b", re.I)
+AFTER_NEXT = re.compile(
+    rf"\b(?:the )?(?P<unit>week|month|year|{'|'.join(WEEKDAYS)}) after next\b", re.I
+)
 WITH_DATE = re.compile(r"\s*\([^)]*\d")
 """A date in brackets that follows already."""
 CODE = re.compile(r"`+[^`]*`+")
@@ -55,6 +58,10 @@ class RelativeDay:
     """Its date, to be added in brackets; empty for the day itself, which is shown with every text."""
     is_count: bool = False
     """Whether it is a number of days, weeks, months or years from then on."""
+    first: date | None = None
+    """Its first day; None for the day itself."""
+    is_rough: bool = False
+    """Whether its date has no day: a month or year."""
 
 
 def add_days(text: str, said_at: datetime | None) -> str:
@@ -129,20 +136,27 @@ def _find_english(text: str, said_on: date) -> Iterator[RelativeDay]:
 def _find_days(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in DAY_WORD.finditer(text):
         days = DAYS[match[1].lower()]
-        yield _note(match, _format(said_on - timedelta(days=days)) if days else "")
+        day = said_on - timedelta(days=days)
+        yield _note_day(match, day) if days else RelativeDay(*match.span(), "")
     for match in COMING.finditer(text):
         days = COMING_DAYS[match["day"].lower()]
-        yield _note(match, _format(said_on + timedelta(days=days)))
+        yield _note_day(match, said_on + timedelta(days=days))
 
 
 def _find_counts(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in AGO.finditer(text):
-        if note := _format_count(match, said_on, -1):
-            yield _note(match, note)
+        if day := _count(match, said_on, -1):
+            note = _format_count(match, day, is_past=True)
+            yield RelativeDay(*match.span(), note, first=day)
     for match in (*FROM_NOW.finditer(text), *LATER.finditer(text)):
-        if note := _format_count(match, said_on, 1):
-            note = f"{note}, counted from {said_on.day} {said_on:%b}"
-            yield RelativeDay(*match.span(), note, is_count=True)
+        if day := _count(match, said_on, 1):
+            note = (
+                f"{_format_count(match, day)}, counted from {said_on.day} {said_on:%b}"
+            )
+            is_rough = match["unit"].lower() in ("month", "year")
+            yield RelativeDay(
+                *match.span(), note, is_count=True, first=day, is_rough=is_rough
+            )
 
 
 def _is_measure(text: str, named: RelativeDay) -> bool:
@@ -155,19 +169,21 @@ def _find_stretches(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in OF_WEEK.finditer(text):
         weeks = 1 if match["which"].lower() == "next" else -1
         ahead = 7 * weeks - said_on.weekday() + WEEKDAYS[match["day"].lower()]
-        yield _note(match, _format(said_on + timedelta(days=ahead)))
+        yield _note_day(match, said_on + timedelta(days=ahead))
     for match in THIS.finditer(text):
         ahead = WEEKDAYS[match["day"].lower()] - said_on.weekday()
         # on Saturday "this Friday" may be the day before or the next one
         if ahead > 0:
-            yield _note(match, _format(said_on + timedelta(days=ahead)))
+            yield _note_day(match, said_on + timedelta(days=ahead))
     for match in LAST.finditer(text):
         note = _format_last(match["unit"].lower(), said_on)
         if match["which"].lower() == "last" and note and not _is_told(match):
-            yield _note(match, note)
+            yield RelativeDay(*match.span(), note)
     for match in NEXT.finditer(text):
         if not _is_told(match):
-            yield _note(match, _format_next(match["unit"].lower(), said_on))
+            yield _note_next(match, said_on)
+    for match in AFTER_NEXT.finditer(text):
+        yield _note_next(match, _find_next(match["unit"].lower(), said_on))
 
 
 def _is_told(match: re.Match[str]) -> bool:
@@ -177,31 +193,56 @@ def _is_told(match: re.Match[str]) -> bool:
     return has_article or text[match.end() :].startswith(" of ")
 
 
-def _note(match: re.Match[str], note: str) -> RelativeDay:
-    return RelativeDay(match.start(), match.end(), note)
+def _note_day(match: re.Match[str], day: date) -> RelativeDay:
+    return RelativeDay(*match.span(), _format(day), first=day)
 
 
-def _format_count(
+def _note_next(match: re.Match[str], said_on: date) -> RelativeDay:
+    """Return the day or span after the one that a day is in."""
+    unit = match["unit"].lower()
+    return RelativeDay(
+        *match.span(),
+        _format_next(unit, said_on),
+        first=_find_next(unit, said_on),
+        is_rough=unit in ("month", "year"),
+    )
+
+
+def _count(
     match: re.Match[str],
     said_on: date,
     sign: int,
-) -> str | None:
-    """Return the day that is a number of units away in the direction of `sign`; None if it is 0 or over FARTHEST.
-
-    Months, and weeks ago, are given as "about", since people round; of years only the year is given.
-    """
+) -> date | None:
+    """Return the day that is a number of units away in the direction of `sign`; None if it is 0 or over FARTHEST."""
     number = match["n"].lower()
     unit = match["unit"].lower()
     count = NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
     days = count * UNIT_DAYS[unit]
     if not 0 < days <= FARTHEST:
         return None
+    months = {"month": 1, "year": 12}.get(unit)
+    if months:
+        return _shift_months(said_on, sign * count * months)
+    return said_on + timedelta(days=sign * days)
+
+
+def _format_count(
+    match: re.Match[str],
+    day: date,
+    *,
+    is_past: bool = False,
+) -> str:
+    """Return the date of a counted day.
+
+    Months, and weeks ago, are given as "about", since people round; of years only the year is given.
+    """
+    unit = match["unit"].lower()
     if unit == "year":
-        return str(said_on.year + sign * count)
+        return str(day.year)
     if unit == "month":
-        return f"about {_shift_months(said_on, sign * count):%b %Y}"
-    about = "about " if sign < 0 and unit == "week" else ""
-    return about + _format(said_on + timedelta(days=sign * days))
+        return f"about {day:%b %Y}"
+    about = "about " if is_past and unit == "week" else ""
+    return about + _format(day)
 
 
 def _format_last(unit: str, said_on: date) -> str | None:
@@ -219,12 +260,23 @@ def _format_last(unit: str, said_on: date) -> str | None:
     return str(said_on.year - 1) if unit == "year" else None
 
 
+def _find_next(unit: str, said_on: date) -> date:
+    """Return the first day of the span after the one that a day is in; of a weekday the next one."""
+    if unit in WEEKDAYS:
+        ahead = (WEEKDAYS[unit] - said_on.weekday() - 1) % 7 + 1
+        return said_on + timedelta(days=ahead)
+    if unit == "week":
+        return said_on + timedelta(days=7 - said_on.weekday())
+    if unit == "month":
+        return _shift_months(said_on.replace(day=1), 1)
+    return date(said_on.year + 1, 1, 1)
+
+
 def _format_next(unit: str, said_on: date) -> str:
     """Return the day or span after the one that a day is in; for a weekday, both days that people mean by it."""
     monday = said_on - timedelta(days=said_on.weekday())
     if unit in WEEKDAYS:
-        ahead = (WEEKDAYS[unit] - said_on.weekday() - 1) % 7 + 1
-        coming = said_on + timedelta(days=ahead)
+        coming = _find_next(unit, said_on)
         of_next_week = monday + timedelta(days=7 + WEEKDAYS[unit])
         if coming == of_next_week:
             return _format(coming)
