@@ -9,7 +9,8 @@ of CPU.
 
 With `--further` the layers that ship learn on, in FURTHER rounds, from these writers and from SHARE of the others'
 turns, in a quarter of the time. So the shipped ones were learnt: from all, then further from `changed`, `adela`,
-`jonas`, `lucie`, `pri` and `standing_pairs`, then further from `later`, `plain` and `assents`.
+`jonas`, `lucie`, `pri` and `standing_pairs`, then from `later`, `plain` and `assents`, then from `terse` and `mixed`. A
+fit of all from the start reads orders that set a value worse (docs/decisions/050-terse-orders.md).
 """
 
 import random

@@ -6,8 +6,7 @@ Every file `statements_*.jsonl` of the folder holds the sessions of one writer. 
 others' sessions. Columns, a row a kind and writer: *labelled* sentences of that kind, *AP* the average precision,
 *precision* and *recall* of what reaches .5. The last rows, *told*, are of what holds beyond its session; *cues* are the
 precision and recall of the cue phrases on the same sentences, where they name the kind. `--write` fits all writers and
-writes the reader that ships; the present one did not learn from `later`, `plain_languages` and the later half of
-`assents` (docs/decisions/049-plain-changes.md).
+writes the reader that ships.
 """
 
 import csv
