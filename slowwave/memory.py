@@ -65,6 +65,7 @@ from slowwave.telemetry import open_memory_span
 from slowwave.text.workspaces import (
     anchor_workspace,
     find_workspaces,
+    refuse_near_name,
     require_workspaces,
     settle_workspace,
 )
@@ -756,19 +757,31 @@ class Memory:
                     anchor_workspace(workspace), self._list_workspaces(self.get_view())
                 )
 
-    def settle_workspace(self, workspace: str) -> str:
+    def settle_workspace(
+        self,
+        workspace: str,
+        *,
+        near: bool = True,
+    ) -> str:
         """Return the name under which something new of a workspace is stored.
 
         It is a known workspace's name if the given name means one, in any spelling or by the last part of its path.
         While the store is away, and before its first release, only the workspaces of notes and talks are known.
 
+        Args:
+            near: accept a new name that is nearly a known one.
+
         Raises:
-            UsageError: several known ones are called so.
+            UsageError: several known ones are called so, or `near` is False and the name is new and nearly a known one.
         """
         view = None
         with suppress(*TROUBLE):
             view = self.get_view()
-        return settle_workspace(workspace, self._list_workspaces(view))
+        known = self._list_workspaces(view)
+        name = settle_workspace(workspace, known)
+        if not near:
+            refuse_near_name(name, known)
+        return name
 
     def _list_workspaces(self, view: View | None) -> set[str | None]:
         """Return the workspaces of a release, and of the notes and talks written since."""
@@ -888,20 +901,27 @@ class Memory:
         return answer
 
 
-def settle_project(settings: Settings, workspace: str | None) -> str | None:
+def settle_project(
+    settings: Settings,
+    workspace: str | None,
+    *,
+    near: bool = False,
+) -> str | None:
     """Return the name under which something new of a workspace is stored in the settings' space; None if none is named.
 
     See `Memory.settle_workspace`.
 
+    Args:
+        near: accept a new name that is nearly a known one.
+
     Raises:
-        UsageError: several known ones are called so.
+        UsageError: several known ones are called so, or the name is new and nearly a known one.
     """
     if not workspace:
         return None
     try:
-        return Memory.open(
-            settings.store, settings.space, unreleased=True
-        ).settle_workspace(workspace)
+        memory = Memory.open(settings.store, settings.space, unreleased=True)
+        return memory.settle_workspace(workspace, near=near)
     except TROUBLE:  # a note is written down while the store can't be read, too
         return anchor_workspace(workspace)
 

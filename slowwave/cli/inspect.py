@@ -195,7 +195,7 @@ def _set_alias(
     """Write an alias into the user's settings file.
 
     Raises:
-        UsageError: the words are not `alias OLD NEW`, a name may be one of several workspaces, both names are one
+        UsageError: the words are not `alias OLD NEW`, a name may be one of several projects, both names are one
             workspace, or the file can't be changed.
     """
     from slowwave.memory import settle_project
@@ -205,13 +205,11 @@ def _set_alias(
         raise UsageError(
             f"config can't {shlex.join(words)}: write `slowwave config alias OLD NEW`, or `slowwave config` to list all"
         )
-    old, new = (settle_project(settings, word) for word in words[1:])
+    old, new = (settle_project(settings, word, near=True) for word in words[1:])
     if not old or not new:
-        raise UsageError("the name of a workspace is empty")
-    if new == words[2] and Path(new).is_dir():
-        new = str(Path(new).absolute())
+        raise UsageError("the name of a project is empty")
     if match_workspaces(new, [old]):
-        raise UsageError(f"{old} and {new} are one workspace already")
+        raise UsageError(f"{old} and {new} are one project already")
     known = _has_workspace(settings, old)
     path = str(write_alias(old, new))
     if as_json:

@@ -118,7 +118,7 @@ def test_what_lacks_a_step_is_filled_in_and_nothing_else_can_be(
         typed("reprocess", *words, "--missing", "--store", copy).output for words in odd
     ]
     for text, said in zip(
-        told, ("gists and summaries can", "no workspace '/w' is known"), strict=True
+        told, ("gists and summaries can", "no project '/w' is known"), strict=True
     ):
         assert said in text
 
@@ -594,9 +594,9 @@ def test_a_new_name_is_a_folder_here_or_the_last_part_of_a_path(barns: Path) -> 
         (["alias", "barn"], "write `slowwave config alias OLD NEW`"),
         (["alias", "barn", "x", "y"], "write `slowwave config alias OLD NEW`"),
         (["rename", "barn", "."], "write `slowwave config alias OLD NEW`"),
-        (["alias", "", "."], "the name of a workspace is empty"),
-        (["alias", "stall", "."], "2 workspaces are called 'stall'"),
-        (["alias", "barn", "/home/ada/barn/"], "are one workspace already"),
+        (["alias", "", "."], "the name of a project is empty"),
+        (["alias", "stall", "."], "2 projects are called 'stall'"),
+        (["alias", "barn", "/home/ada/barn/"], "are one project already"),
     ],
 )
 def test_an_alias_that_names_no_two_workspaces_is_refused(
@@ -605,6 +605,33 @@ def test_an_alias_that_names_no_two_workspaces_is_refused(
     done = typed("config", *words)
     assert (done.exit_code, message in done.output) == (1, True)
     assert "aliases = {}" in typed("config").output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["briefing", "--project", "born"],
+        ["skill", "--project", "born"],
+        ["recall", "hay", "--project", "born"],
+        ["show", "claims", "--project", "born"],
+        ["show", "habits", "--project", "born"],
+        ["remember", "We keep hay.", "--project", "born"],
+    ],
+)
+def test_a_slip_inside_a_known_checkout_is_not_that_checkout(
+    words: list[str], barns: Path
+) -> None:
+    (barns / ".git").mkdir()
+    assert typed("remember", "We keep oats.", "--project", ".").exit_code == 0
+    done = typed(*words)
+    told = "no project 'born' is known here; the nearest: '/home/ada/barn'"
+    assert (done.exit_code, told in done.output) == (1, True), done.output
+
+
+def test_in_a_renamed_folder_its_own_name_is_a_new_one(barns: Path) -> None:
+    (barns / ".git").mkdir()
+    made = json.loads(typed("config", "alias", "barn", "farm", "--json").output)
+    assert (made["old"], made["new"]) == ("/home/ada/barn", str(barns))
 
 
 def test_help_is_shown_after_any_word() -> None:
