@@ -619,9 +619,10 @@ def test_an_alias_that_names_no_two_workspaces_is_refused(
     ],
 )
 def test_a_slip_inside_a_known_checkout_is_not_that_checkout(
-    words: list[str], barns: Path
+    words: list[str], barns: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (barns / ".git").mkdir()
+    (barns / "yard" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(barns / "yard")
     assert typed("remember", "We keep oats.", "--project", ".").exit_code == 0
     done = typed(*words)
     told = "no project 'born' is known here; the nearest: '/home/ada/barn'"
