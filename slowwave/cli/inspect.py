@@ -217,6 +217,8 @@ def _set_alias(
     echo(f"{old} is {new} from now on ({path})")
     if not known:
         echo(f"note: nothing is stored under {old} yet")
+    if not Path(new).is_absolute() and not _has_workspace(settings, new):
+        echo(f"note: {new} is neither a known project nor a folder here")
     return None
 
 

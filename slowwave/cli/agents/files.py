@@ -1,5 +1,6 @@
 """`slowwave project` and `slowwave skill`: write a project's current facts into files that its agents load."""
 
+import shlex
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
@@ -60,6 +61,13 @@ Confidence = Annotated[
     ),
 ]
 Budget = Annotated[int, typer.Option(min=0, help="Most tokens of the block.")]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Write into a file that has no marks, or whose block loses most lines in a moved folder.",
+    ),
+]
 
 
 @command
@@ -80,6 +88,7 @@ def project(
         typer.Option(help="Write small pages into this folder, for ls and grep."),
     ] = None,
     min_confidence: Confidence = None,
+    force: Force = False,
 ) -> None:
     """Keep a project's current facts in CLAUDE.md and similar files.
 
@@ -111,6 +120,7 @@ def project(
             claims, "What earlier sessions settled", budget, count
         )
         file = out or _find_file(to or Target.AGENTS, places)
+        _tell_loss(memory, places, file, block, force=force)
         if _keep_block(block, file, to, explain_empty(view, places)):
             log_recall(
                 memory.root / memory.space,
@@ -145,9 +155,7 @@ def skill(
     name: Annotated[
         str | None, typer.Option(help="Name of the skill; default: its folder's.")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Add the block to a file that has no marks.")
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Write SKILL.md: a project's decisions, conventions, commands.
 
@@ -181,6 +189,7 @@ def skill(
         echo(replace_marked(front, block), nl=False)
         changed = True
     else:
+        _tell_loss(memory, places, file, block, force=force)
         changed = _write_skill(file, front, block, len(written_lines), force=force)
     if changed:
         log_recall(
@@ -298,6 +307,59 @@ def _write_block(file: Path, block: str, opening: str = "") -> bool:
     return bool(block or before) and write_whole(file, after, bounded=True)
 
 
+def _tell_loss(
+    memory: "Memory",
+    places: tuple[str, ...],
+    file: Path,
+    block: str,
+    *,
+    force: bool,
+) -> None:
+    """Print a warning if a file's block is about to lose most of its lines.
+
+    Raises:
+        UsageError: it loses them and the project's folder was probably moved, and `force` is False.
+    """
+    from slowwave.context.projects.moved import find_former_name
+    from slowwave.store.store import Store
+
+    before = _count_lines("" if str(file) == "-" else _read_block(file))
+    after = _count_lines(block)
+    if 2 * after >= before:
+        return
+    lost = f"{file}: {after} of {count_noun(before, 'line')} would be left"
+    store = Store.open(memory.root, memory.space)
+    former = find_former_name(store, memory.get_view().workspaces, places)
+    if former is None:
+        print_warnings([lost.replace("would be", "are")])
+    elif not force:
+        old, here = former
+        command_line = shlex.join(["slowwave", "config", "alias", old, str(here)])
+        raise UsageError(
+            f"{lost}, so nothing was written. {old} is gone, and files of it are in {here}: "
+            f"`{command_line}` joins the two; --force writes what is left"
+        )
+
+
+def _read_block(file: Path) -> str:
+    """Return the block in a file; empty if it has none.
+
+    Raises:
+        UsageError: its marks are not one pair; the message names the file.
+    """
+    text = read_as_it_is(file)
+    try:
+        start, end = find_marked(text) or (0, 0)
+    except UsageError as broken:
+        raise UsageError(f"{file}: {broken}") from None
+    return text[start:end]
+
+
+def _count_lines(block: str) -> int:
+    """Return the number of lines that tell something."""
+    return block.replace("\r\n", "\n").count("\n- ")
+
+
 def _print_line_count(file: Path, count: int, changed: bool) -> None:
     OUT.print(
         f"{file}: {count_noun(count, 'line')}, {'written' if changed else 'as they were'}."
@@ -348,7 +410,7 @@ def _keep_block(
         return True
     changed = _write_block(file, block, RULE if to is Target.CURSOR else "")
     if block:
-        _print_line_count(file, block.count("\n- "), changed)
+        _print_line_count(file, _count_lines(block), changed)
         print_warnings(_find_unread(file))
     else:
         OUT.print(f"{file}: {empty}{' The old block was removed.' if changed else ''}")
