@@ -128,8 +128,12 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
     changed = (
         "taken back" if hit.successor and hit.successor.takes_back else "superseded"
     )
+    is_corrected = hit.successor is not None and hit.successor.corrects
+    if is_corrected:
+        changed = "corrected by the person"
     status = changed if hit.status == Status.SUPERSEDED else hit.status
-    perhaps = f"perhaps {changed}" if hit.perhaps_superseded_by else None
+    doubt = changed if is_corrected else f"perhaps {changed}"
+    perhaps = doubt if hit.perhaps_superseded_by else None
     later = hit.successor and {
         "text": add_days(hit.successor.text, hit.successor.observed_at),
         "day": _format_day(hit.successor.observed_at),

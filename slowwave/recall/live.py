@@ -589,22 +589,22 @@ def apply_corrections(
     """
     if query.as_of or not (corrections := find_pending_corrections(view, space_dir)):
         return hits
-    claims = view.read_by_id(CLAIMS, sorted(corrections), ["quote", "workspace"])
+    claims = _read_corrected(view, sorted(corrections))
     kept = list[Hit]()
     superseded = list[Hit]()
     there = {hit.id for hit in hits}
     for hit in hits:
-        key = next((key for key, row in claims.items() if _tells(hit, row)), None)
-        if key is None or (later := corrections[key]).id == hit.id:
+        row = next((row for row in claims if _tells(hit, row)), None)
+        if row is None or (later := corrections[row["canonical_id"]]).id == hit.id:
             kept.append(hit)
             continue
-        sure = hit.kind == "claim" or has_words(claims[key]["quote"], hit.text)
+        sure = hit.kind == "claim" or has_words(row["quote"], hit.text)
         marked = replace(
             hit,
             status=Status.SUPERSEDED if sure else hit.status,
             superseded_by=later.id if sure else None,
             perhaps_superseded_by=None if sure else later.id,
-            successor=Successor(later.text, later.observed_at),
+            successor=Successor(later.text, later.observed_at, corrects=True),
         )
         if later.id not in there and "message" in query.kinds:
             there.add(later.id)
@@ -615,9 +615,25 @@ def apply_corrections(
     return answer
 
 
+def _read_corrected(
+    view: View,
+    ids: Sequence[str],
+) -> list[Mapping[str, Any]]:
+    """Return the claims, and those that repeat one; the canonical id of each is that of the one that is corrected."""
+    columns = ["claim_id", "canonical_id", "quote", "workspace"]
+    same = pc.field("claim_id").isin(ids) | pc.field("canonical_id").isin(ids)
+    rows = view.read(CLAIMS, columns, same).to_pylist()
+    return [
+        row | {"canonical_id": row["claim_id"]} if row["claim_id"] in ids else row
+        for row in rows
+    ]
+
+
 def _tells(hit: Hit, claim: Mapping[str, Any]) -> bool:
-    """Return True if a hit is a claim, or a message that has its quote word for word."""
+    """Return True if a hit is a claim, or a message whose exchange has its quote word for word."""
     if hit.kind == "claim":
         return bool(hit.id == claim["claim_id"])
-    here = hit.kind == "message" and hit.workspace == claim["workspace"]
-    return here and has_words(hit.text, str(claim["quote"]))
+    if hit.kind != "message" or hit.workspace != claim["workspace"]:
+        return False
+    texts = [hit.text, *(fragment.text for fragment in hit.pair)]
+    return any(has_words(text, str(claim["quote"])) for text in texts)
