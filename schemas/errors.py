@@ -39,6 +39,8 @@ from slowwave.schemas.places import name_place
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+MOST_RELEASES = 6
+"""Releases that a message lists, the latest."""
 ENCRYPTED = ".encrypted"
 """End of the name of the encrypted folder beside a store that is mounted in the store's place."""
 
@@ -101,13 +103,20 @@ class StoreLocked(StoreError):
 class NoRelease(StoreError):
     """Nothing has been released yet, or not under that name."""
 
-    def __init__(self, path: Path, release: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        release: str | None = None,
+        kept: Sequence[str] = (),
+    ) -> None:
         self.path = path
         self.release = release
         place = name_place(path)
         if release:
+            earlier = "…, " if len(kept) > MOST_RELEASES else ""
+            there = f"{earlier}{', '.join(kept[-MOST_RELEASES:])}"
             super().__init__(
-                f"no release {release!r} in {place}: `slowwave inspect releases` lists those that there are"
+                f"there is no release {release!r} in {place}; there are: {there or 'none yet'}"
             )
         else:
             super().__init__(

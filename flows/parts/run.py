@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from slowwave.flows.metrics import write_metrics_after
 from slowwave.flows.parts.report import RunReport
-from slowwave.schemas.errors import StoreError, UsageError
+from slowwave.schemas.errors import NoRelease, StoreError, UsageError
 from slowwave.schemas.places import name_place
 from slowwave.schemas.plugins import load_plugin
 from slowwave.schemas.settings import Settings
@@ -199,7 +199,7 @@ def _record_killed_run(store: Store, died: Holder) -> str:
 def _record_failed_run(job: Job, report: RunReport, error: BaseException) -> None:
     """Write the row of a run that failed, unless it was refused before its first step."""
     report.notes.append(f"failed: {type(error).__name__}: {error}")
-    if isinstance(error, UsageError) and not report.steps:
+    if isinstance(error, UsageError | NoRelease) and not report.steps:
         return
     with suppress(
         StoreError

@@ -192,6 +192,9 @@ def _forget(
     if dry_run:
         return
     if not yes:
+        OUT.print(
+            "There is no way back: all older releases go too, so no roll-back and no `slowwave diff` reaches behind it."
+        )
         typer.confirm("Forget this for good?", abort=True)
     report, paths = run_forget(wanted, settings, rebuild=rebuild, exports=exports)
     erasure = _Erasure(

@@ -47,7 +47,7 @@ def diff(
     It lists claims that were added, changed, superseded, merged, withdrawn, restored or removed.
     """
     from slowwave.recall.views.compare import compare_releases, read_decisions
-    from slowwave.store.publishing import open_candidate
+    from slowwave.store.publishing import list_kept_releases, open_candidate
     from slowwave.store.releases import CANDIDATE, Snapshot
     from slowwave.store.store import Store
 
@@ -57,16 +57,18 @@ def diff(
         if candidate
         else Snapshot(settings.store, settings.space, new)
     )
-    if old is None and later.release.number == 1:
+    number = later.release.number
+    kept = [one.name for one in list_kept_releases(store) if one.number < number]
+    if old is None and not kept:
         if as_json:
             return {"old": None, "new": later.release.name, "differences": []}
         echo(
             f"{later.release.name} is the first release: there is nothing to compare it with yet."
+            if number == 1
+            else "Nothing to compare with: forgetting dropped the earlier releases."
         )
         return None
-    earlier = Snapshot(
-        settings.store, settings.space, old or f"r{later.release.number - 1}"
-    )
+    earlier = Snapshot(settings.store, settings.space, old or kept[-1])
     differences = compare_releases(earlier, later, read_decisions(store))
     names = {
         "old": earlier.release.name,
@@ -145,15 +147,18 @@ def rollback(
     with open_run("rollback", settings) as (job, report):
         finish_forgettings(job, report)
         made = report.release = roll_back(job.store, release, job.run_id)
+        releases = read_releases(job.store)
         back_to = next(
-            one.name
-            for one in read_releases(job.store)
-            if one.release_id == made.restores
+            one.name for one in releases if one.release_id == made.restores
         )
         brought = list_bringing(job.store, back_to)
+        newest = [one.name for one in releases if one.restores is None][-1]
     for note in report.notes:
         OUT.print(f"note: {escape_line(note)}")
     OUT.print(f"Live now: {made.name}, with the tables of {back_to}.")
+    if back_to == newest:
+        OUT.print("You are back at the newest.")
+        return
     OUT.print(
         "It holds until a run finds something new: the release that it then makes has the newest tables again."
     )
@@ -168,7 +173,7 @@ def rollback(
         OUT.say("`slowwave exclude` takes the ids that it prints.")
     if noted := list_noted(settings):
         OUT.say(
-            "What was noted since is nobody's summary, so recall tells it, as not yet distilled; "
+            "Notes written since are still found, as not yet distilled; "
             f"`slowwave exclude {' '.join(noted)} --why …` takes it out."
         )
 

@@ -29,6 +29,7 @@ from slowwave.store.releases import (
     CANDIDATE,
     Release,
     Snapshot,
+    is_dropped,
     make_ledger_rows,
     parse_releases,
     pick_release,
@@ -42,6 +43,12 @@ UNREAD = (FILES, QUARANTINE)
 def read_releases(store: Store) -> list[Release]:
     """Return all releases, oldest first."""
     return parse_releases(store.read(RELEASES))
+
+
+def list_kept_releases(store: Store) -> list[Release]:
+    """Return the releases whose tables are kept, oldest first."""
+    releases = read_releases(store)
+    return [release for release in releases if not is_dropped(store.dir, release)]
 
 
 def find_writer(store: Store) -> str | None:

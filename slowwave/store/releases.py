@@ -187,7 +187,8 @@ def pick_release(releases: list[Release], name: str | None, path: Path) -> Relea
             if release is not releases[-1] and is_dropped(path, release):
                 raise ReleaseDropped(path, release.name)
             return release
-    raise NoRelease(path, name)
+    kept = [release.name for release in releases if not is_dropped(path, release)]
+    raise NoRelease(path, name, kept)
 
 
 def is_dropped(folder: Path, release: Release) -> bool:

@@ -528,7 +528,13 @@ def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> N
         )
     ]
     assert "nightly" in kinds
-    assert typed("rollback", "r77", "--store", copy).exit_code == 1
+    # a slip is no run, and says which there are
+    before = typed("inspect", "runs", "--json", "--store", copy).output
+    slip = typed("rollback", "r77", "--store", copy)
+    assert (slip.exit_code, "there are: r1, r2, r3" in slip.output) == (1, True)
+    assert typed("inspect", "runs", "--json", "--store", copy).output == before
+    forward = typed("rollback", "r2", "--store", copy).output
+    assert forward.endswith("You are back at the newest.\n")
 
 
 @pytest.fixture
