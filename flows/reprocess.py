@@ -48,6 +48,7 @@ from slowwave.tasks.relate.task import name_unit
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.text.pyramid import compute_master_id
 from slowwave.text.times.dates import convert_to_utc
+from slowwave.text.words import count_noun
 from slowwave.text.workspaces import require_workspaces
 
 Named = Literal[
@@ -341,7 +342,9 @@ def run_reprocess(
                 "no session is chosen: none in the vault is of that workspace and time"
             )
         if not missing:
-            report.notes.append(f"{chosen.height} sessions chosen for {step}")
+            report.notes.append(
+                f"{count_noun(chosen.height, 'session')} chosen for {step}"
+            )
             FORGET[step](job.store, chosen)
         # 2. Run the step and those that depend on it. Nothing depends on gists.
         if step == "read":

@@ -255,7 +255,7 @@ def format_error(trouble: Exception) -> str:
 def explain_invalid(error: "ValidationError") -> str:
     """Return in one line which values pydantic refuses, and why."""
     return "; ".join(
-        f"{'.'.join(map(str, item['loc']))}: {item['msg']}"
+        f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
         for item in error.errors(include_url=False)
     )
 

@@ -533,6 +533,23 @@ class Memory:
             lambda view: list_claims(view, limit, outliers=outliers, **filters)
         )
 
+    def count_claims(
+        self,
+        *,
+        outliers: bool = False,
+        **filters: Unpack[ClaimFilters],
+    ) -> int:
+        """Return how many claims `claims` would list without a limit.
+
+        Raises:
+            TypeError: an unknown filter.
+        """
+        from slowwave.recall.views.browse import count_claims
+
+        return self.read_release(
+            lambda view: count_claims(view, outliers=outliers, **filters)
+        )
+
     def topics(self, weeks: int = 12) -> "list[Theme]":
         """Return the live release's topics, the strongest first, with their claims a week (`list_themes`)."""
         from slowwave.recall.views.browse import list_themes

@@ -71,6 +71,8 @@ class RunReport:
     next_command: str = ""
     searched: list[str] = field(default_factory=list)
     """Where transcripts were looked for, a line each, if there was none anywhere."""
+    is_released: bool = True
+    """Whether there is a release, from this run or an earlier one."""
 
     @property
     def failures(self) -> list[str]:
@@ -152,6 +154,8 @@ class RunReport:
             )
         if self.searched:
             return "Nothing was read."
+        if self.release is None and not self.is_released:
+            return f"Nothing was read, and there is no release yet.{but}"
         if self.release is None:
             return f"Nothing changed: the live release stays as it is.{but}"
         counts = self.release.counts

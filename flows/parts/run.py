@@ -172,6 +172,8 @@ def _write_ended_run(
     started: datetime,
 ) -> None:
     """Write the row of a run that ended, if it leaves one."""
+    if report.release is None:
+        report.is_released = bool(read_releases(job.store))
     if report.leaves_row:
         ended = datetime.now(UTC)
         status = report.status

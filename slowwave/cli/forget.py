@@ -20,6 +20,7 @@ from slowwave.cli.common import (
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.places import name_place
 from slowwave.text.fence import escape_line
+from slowwave.text.words import count_rows
 
 if TYPE_CHECKING:
     from slowwave.flows.forget import Preview
@@ -250,7 +251,7 @@ def _print_erasure(erasure: _Erasure) -> None:
 
 
 def _print_preview(preview: "Preview") -> None:
-    counts = ", ".join(f"{count:,} {name}" for name, count in preview.rows.items())
+    counts = count_rows(preview.rows)
     OUT.print(f"Would go: {counts or 'nothing'}.")
     if not counts and preview.left is None:
         OUT.print(

@@ -295,10 +295,18 @@ def check_claims(settings: "Settings", as_json: bool = False) -> Rows | None:
             place = ":".join(str(part) for part in (row["path"], row["line"]) if part)
             note = escape_line(f"{row['note']} {place}")
             echo(f"{' ' * 14}{note}".rstrip())
-    echo(f"{count_noun(len(rows), 'name')} not in the code any more, or otherwise.")
+    echo(_count_failed(len(rows)))
     if report.failures:
         raise typer.Exit(INCOMPLETE)
     return None
+
+
+def _count_failed(number: int) -> str:
+    """Return how many names the code does not bear out, as a sentence."""
+    if not number:
+        return "Every name in the claims is still in the code."
+    names, are = count_noun(number, "name"), "is" if number == 1 else "are"
+    return f"{names} in the claims {are} not in the code any more, or {are} otherwise there."
 
 
 check_claims.__name__ = "check-claims"

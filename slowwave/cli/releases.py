@@ -148,9 +148,7 @@ def rollback(
         finish_forgettings(job, report)
         made = report.release = roll_back(job.store, release, job.run_id)
         releases = read_releases(job.store)
-        back_to = next(
-            one.name for one in releases if one.release_id == made.restores
-        )
+        back_to = next(one.name for one in releases if one.release_id == made.restores)
         brought = list_bringing(job.store, back_to)
         newest = [one.name for one in releases if one.restores is None][-1]
     for note in report.notes:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_type_hints
 
 import typer
@@ -66,7 +67,8 @@ def show(
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Most claims to list.")
+        int | None,
+        typer.Option(min=1, help=f"Most rows to list; default: {LISTED}."),
     ] = None,
     depth: Annotated[
         int | None,
@@ -135,7 +137,15 @@ def _show_row(
     """Show a row of any kind with the rows below, above and related to it; with `as_json`, return them as data."""
     from slowwave.recall.views.show import show as find_row
 
-    details = find_row(memory.get_view(), id, depth)
+    try:
+        details = find_row(memory.get_view(), id, depth)
+    except UsageError as unknown:
+        alike = get_close_matches(id, KINDS, 1, NEAR)
+        raise (
+            UsageError(f"{unknown}. Did you mean `slowwave show {alike[0]}`?")
+            if alike
+            else unknown
+        ) from None
     if as_json:
         return details.as_dict()
     lines = _format_node_lines(details.node, 0, whole=True)
@@ -163,14 +173,22 @@ def _list_claims(
 
     claims = memory.claims(None if keywords else limit, outliers=outliers, **filters)
     if keywords:
-        counts = dict(
-            Counter(word for claim in claims for word in claim.keywords).most_common(
-                limit
-            )
-        )
-        return counts, [f"{count:>5,}  {word}" for word, count in counts.items()]
+        every_word = Counter(word for claim in claims for word in claim.keywords)
+        counts = dict(every_word.most_common(limit))
+        lines = [f"{count:>5,}  {word}" for word, count in counts.items()]
+        return counts, lines + _say_more(len(counts), len(every_word))
     note_listed(memory.root / memory.space, claims)
-    return [claim.as_dict() for claim in claims], list(map(_format_claim, claims))
+    every = memory.count_claims(outliers=outliers, **filters)
+    lines = [*map(_format_claim, claims), *_say_more(len(claims), every)]
+    return [claim.as_dict() for claim in claims], lines
+
+
+def _say_more(
+    shown: int,
+    every: int,
+) -> list[str]:
+    """Return a line that says how many of all rows are listed, unless all are."""
+    return [f"{shown:,} of {every:,}; --limit N for more"] if shown < every else []
 
 
 def _format_claim(claim: "Claim") -> str:
@@ -212,9 +230,11 @@ def _list_related(
 
     if not name:
         raise UsageError("related to what: slowwave show related ID|NAME")
-    related = memory.related(name, depth, limit=limit)
+    every = memory.related(name, depth)
+    related = every[:limit]
     note_listed(memory.root / memory.space, related)
-    return [claim.as_dict() for claim in related], list(map(_format_related, related))
+    lines = [*map(_format_related, related), *_say_more(len(related), len(every))]
+    return [claim.as_dict() for claim in related], lines
 
 
 def _format_related(claim: "Related") -> str:
@@ -320,14 +340,15 @@ def _list_dead_ends(
     from slowwave.store.logs import log_recall
 
     project = _choose_project(memory, workspace, all)
-    found = memory.dead_ends(project)[:limit]
+    every = memory.dead_ends(project)
+    found = every[:limit]
     log_recall(memory.root / memory.space, {one.id: [one.describe()] for one in found})
     several = len({one.workspace for one in found}) > 1
     lines = [
         f"{one.describe()}{f'  [{escape_line(name_last_part(one.workspace or str()))}]' * several}"
         for one in found
     ]
-    return [one.as_dict() for one in found], lines
+    return [one.as_dict() for one in found], lines + _say_more(len(found), len(every))
 
 
 def _list_intentions(
@@ -343,14 +364,15 @@ def _list_intentions(
     from slowwave.store.logs import log_recall
 
     project = _choose_project(memory, workspace, all)
-    found = memory.intentions(project)[:limit]
+    every = memory.intentions(project)
+    found = every[:limit]
     log_recall(memory.root / memory.space, {one.id: [one.text] for one in found})
     lines = list[str]()
     for one in found:
         lines.append(one.describe())
         if not one.when:
             lines.append(f"  {escape_line(one.moment)}")
-    return [one.as_dict() for one in found], lines
+    return [one.as_dict() for one in found], lines + _say_more(len(found), len(every))
 
 
 def _format_node_lines(
@@ -400,6 +422,8 @@ def _format_node(
     return f"{'  ' * level}{node.kind}{tier} {shorten_id(node.id)}{stale}  {text}"
 
 
+NEAR = 0.7
+"""Similarity from which on a word is taken for a misspelt kind."""
 NAMES = {
     "files": "--file",
     "name": "second word",

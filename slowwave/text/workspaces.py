@@ -247,7 +247,10 @@ def refuse_near_name(
 def _find_typed_folder(name: str) -> str:
     """Return the absolute path of a folder that exists below the current one; empty if there is none."""
     folder = _make_absolute(name)
-    return folder if name and os.path.isdir(folder) else ""
+    try:
+        return folder if name and Path(folder).is_dir() else ""
+    except OSError:  # over-long
+        return ""
 
 
 def _find_own_folder(name: str) -> str:

@@ -14,6 +14,7 @@ from slowwave.schemas.vocabulary import Role, is_own
 from slowwave.text.cells import LISTED_CHARS, shorten_text
 from slowwave.text.fence import escape_control, find_code
 from slowwave.text.times.days import format_day, format_minute
+from slowwave.text.words import count_noun, count_rows
 from slowwave.ui.page import Data, date_text, read_said_at
 
 Piece = tuple[str, object]
@@ -40,6 +41,8 @@ def make_environment() -> Environment:
     made.filters["voice"] = show_voice
     made.filters["project"] = link_project
     made.filters["project_name"] = name_last_part
+    made.filters["noun"] = count_noun
+    made.globals["count_rows"] = count_rows
     made.filters["lag"] = format_lag
     made.filters["moment"] = lambda at: format_minute(at) if at else "undated"
     made.filters["code"] = show_code

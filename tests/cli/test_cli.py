@@ -500,6 +500,18 @@ def test_an_export_holds_the_released_rows_and_says_so(
     assert typed("export", tmp_path / "out", "--store", store).exit_code == 1
 
 
+def test_a_list_that_is_cut_says_how_many_there_are(store: Path) -> None:
+    every = json.loads(
+        typed("show", "claims", "--limit", 9_999, "--json", "--store", store).output
+    )
+    cut = typed("show", "claims", "--limit", 2, "--store", store).output
+    assert cut.endswith(f"\n2 of {len(every)}; --limit N for more\n")
+    whole = typed("show", "claims", "--limit", len(every), "--store", store).output
+    assert "--limit N" not in whole
+    slip = typed("show", "claim", "--store", store)
+    assert "Did you mean `slowwave show claims`?" in slip.stderr
+
+
 def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(store, copy)

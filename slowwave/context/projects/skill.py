@@ -31,11 +31,11 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
-from slowwave.recall.views.habits import Habit, find_habits
+from slowwave.recall.views.habits import LOOKS, Habit, find_habits
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS
-from slowwave.schemas.vocabulary import EXTRACTIVE, ActionKind, CommandRole, HabitKind
+from slowwave.schemas.vocabulary import EXTRACTIVE, CommandRole, HabitKind
 from slowwave.text.fence import escape_line
 from slowwave.text.times.days import format_day
 from slowwave.text.times.relative_days import add_days
@@ -60,7 +60,6 @@ CHECKED = (
     CommandRole.FORMAT,
     CommandRole.RUN,
 )
-LOOKS = (ActionKind.READ, ActionKind.SEARCH, ActionKind.EDIT)
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
 """Most characters in the format."""
@@ -245,7 +244,7 @@ def _format_habit(habit: Habit, kind: HabitKind) -> str:
     if kind is HabitKind.CO_EDIT:
         return f"{' and '.join(f'`{item}`' for item in habit.items)}: {habit.count}"
     if kind is HabitKind.SEQUENCE:
-        return f"{' → '.join(item if item in LOOKS else f'`{item}`' for item in habit.items)}: {habit.count}"
+        return habit.describe()
     typed = habit.line if habit.line and _is_plain(habit.line) else habit.items[0]
     return f"{str(habit.role).capitalize()}: `{typed}` ({habit.count})"
 
