@@ -760,6 +760,15 @@ class Memory:
         except TROUBLE:
             return []
 
+    def name_project(self, workspace: str | None) -> str | None:
+        """Return the shown name of a project: its last part, or more where another has that too."""
+        if not workspace:
+            return None
+        names = dict[str, str]()
+        with suppress(*TROUBLE):
+            names = self.get_view().project_names
+        return names.get(workspace) or name_last_part(workspace)
+
     def refuse_unknown_workspace(self, workspace: str | None) -> None:
         """Refuse a workspace that nothing is known of: for who should hear of a slip of the pen, as a command does.
 

@@ -13,7 +13,6 @@ from slowwave.cli.opening import find_project
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
-from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status, is_own, is_shared
 from slowwave.text.cells import LISTED_CHARS
 from slowwave.text.fence import escape_line
@@ -179,7 +178,8 @@ def _list_claims(
         return counts, lines + _say_more(len(counts), len(every_word))
     note_listed(memory.root / memory.space, claims)
     every = memory.count_claims(outliers=outliers, **filters)
-    lines = [*map(_format_claim, claims), *_say_more(len(claims), every)]
+    lines = [_format_claim(claim, memory) for claim in claims]
+    lines += _say_more(len(claims), every)
     return [claim.as_dict() for claim in claims], lines
 
 
@@ -191,7 +191,7 @@ def _say_more(
     return [f"{shown:,} of {every:,}; --limit N for more"] if shown < every else []
 
 
-def _format_claim(claim: "Claim") -> str:
+def _format_claim(claim: "Claim", memory: "Memory") -> str:
     """Return the claim on one line, and its properties on a second."""
     sessions = (
         f"{claim.sessions} sessions"
@@ -204,7 +204,7 @@ def _format_claim(claim: "Claim") -> str:
         sessions,
         claim.speaker,
         claim.topic,
-        name_last_part(claim.workspace) if claim.workspace else None,
+        memory.name_project(claim.workspace),
     ]
     facts += [", ".join(claim.files[:3])] if claim.files else []
     facts += [f"not {gate}" for gate in claim.shut]
@@ -315,7 +315,7 @@ def _list_habits(
             several = len({habit.workspace for habit in alike}) > 1
             lines += ["", heading]
             lines += [
-                f"  {escape_line(habit.describe())}{f'  [{escape_line(name_last_part(habit.workspace))}]' * several}"
+                f"  {escape_line(habit.describe())}{_name_place(memory, habit.workspace) * several}"
                 for habit in alike
             ]
     return [habit.as_dict() for habit in habits], lines[1:]
@@ -328,6 +328,14 @@ def _choose_project(
 ) -> str | None:
     """Return the project to list: the one named, or else this folder's; None for all projects."""
     return None if everywhere else workspace or find_project(memory)
+
+
+def _name_place(
+    memory: "Memory",
+    workspace: str | None,
+) -> str:
+    """Return the project's name in brackets, as it stands behind a line of a list of several projects."""
+    return f"  [{escape_line(memory.name_project(workspace) or '')}]"
 
 
 def _list_dead_ends(
@@ -345,7 +353,7 @@ def _list_dead_ends(
     log_recall(memory.root / memory.space, {one.id: [one.describe()] for one in found})
     several = len({one.workspace for one in found}) > 1
     lines = [
-        f"{one.describe()}{f'  [{escape_line(name_last_part(one.workspace or str()))}]' * several}"
+        f"{one.describe()}{_name_place(memory, one.workspace) * several}"
         for one in found
     ]
     return [one.as_dict() for one in found], lines + _say_more(len(found), len(every))

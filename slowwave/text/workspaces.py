@@ -130,6 +130,40 @@ def find_places(
     return places
 
 
+def tell_apart(workspaces: Iterable[str | None]) -> dict[str, str]:
+    """Return the shown name of each workspace: the last part of its path, and of those above it as many as tell it from
+    another project of that name.
+    """
+    names = sorted({name for name in workspaces if name})
+    by_end = defaultdict[str, list[str]](list)
+    for name in names:
+        by_end[name_last_part(name)].append(name)
+    shown = dict[str, str]()
+    for end, alike in by_end.items():
+        places = find_places(alike) if len(alike) > 1 else {}
+        projects = {name: places[name].project for name in alike if name in places}
+        if len(set(projects.values())) < 2:
+            shown |= dict.fromkeys(alike, end)
+            continue
+        for name in alike:
+            others = [one for one in alike if projects[one] != projects[name]]
+            shown[name] = _tell_from(name, others)
+    return shown
+
+
+def _tell_from(
+    name: str,
+    others: Iterable[str],
+) -> str:
+    """Return the last parts of a name that no other ends in; the whole name if there are none."""
+    parts = _split(name)
+    ends = [_split(other) for other in others]
+    for count in range(1, len(parts)):
+        if all(end[-count:] != parts[-count:] for end in ends):
+            return "/".join(parts[-count:])
+    return name
+
+
 def _locate(name: str) -> tuple[str, str]:
     """Return the key of a workspace's project, and its folder there."""
     if not _is_path(name):

@@ -153,7 +153,7 @@ class Site:
 
     def __init__(self, explorer: Explorer) -> None:
         self.explorer = explorer
-        self.templates = make_environment()
+        self.templates = make_environment(explorer.name_project)
 
     def answer(self, page: Page, request: Request) -> Response:
         """Return a page."""
@@ -245,7 +245,7 @@ def render_report(settings: Settings, run: str = "") -> str:
     style = (STATIC / "ui.css").read_text(encoding="utf-8")
     about = {"layout": "alone.html", "style": style, "links": False}
     return (
-        make_environment()
+        make_environment(Explorer(settings).name_project)
         .get_template("run_page.html")
         .render({**about, **describe_run(settings, run)})
     )

@@ -18,6 +18,7 @@ from slowwave.text.workspaces import (
     refuse_near_name,
     require_workspaces,
     settle_workspace,
+    tell_apart,
     write_alias,
 )
 
@@ -457,3 +458,23 @@ def test_what_is_new_is_the_folder_of_that_name_and_a_slip_is_refused(
     slip = settle_workspace("choirbok", known)
     with pytest.raises(UsageError, match="if it is a new one, give the path"):
         refuse_near_name(slip, known)
+
+
+def test_projects_of_one_name_are_shown_with_what_tells_them_apart(
+    tmp_path: Path,
+) -> None:
+    one = clone(tmp_path / "code" / "choirbook", "https://x.example/ada/choir")
+    other = clone(tmp_path / "clients" / "choirbook", "https://x.example/bob/choir")
+    again = clone(tmp_path / "old" / "kiln", "https://x.example/ada/kiln")
+    (tmp_path / "kiln").symlink_to(again)  # another name of one project
+    known = [one, other, again, tmp_path / "kiln", "/a/b/pond", "/c/b/pond", "/b/pond"]
+    assert tell_apart([*map(str, known), "kiln-watch", None]) == {
+        str(one): "code/choirbook",
+        str(other): "clients/choirbook",
+        str(again): "kiln",
+        str(tmp_path / "kiln"): "kiln",
+        "/a/b/pond": "/a/b/pond",
+        "/c/b/pond": "/c/b/pond",
+        "/b/pond": "/b/pond",
+        "kiln-watch": "kiln-watch",
+    }

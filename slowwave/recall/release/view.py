@@ -77,6 +77,7 @@ from slowwave.text.spans import extract_spans
 from slowwave.text.times.days import format_day, localise
 from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import JOINED, TERM, singular_words
+from slowwave.text.workspaces import tell_apart
 
 Floats = npt.NDArray[np.float64]
 
@@ -897,6 +898,11 @@ class View(Tables):
     def workspaces(self) -> set[str]:
         """The workspaces of passages and claims."""
         return {*self.passages.workspaces, *self.claims.workspaces}
+
+    @shared_property
+    def project_names(self) -> dict[str, str]:
+        """The shown name of each workspace, which tells projects of one name apart."""
+        return tell_apart(self.workspaces)
 
 
 def _find_longer(words: Sequence[str], start: str) -> list[str]:
