@@ -439,6 +439,24 @@ def collect_left_out(
     return [part for part in parts if part]
 
 
+def collect_troubles(
+    report: RunReport,
+    store: Store,
+    before: Release | None,
+    status: str,
+) -> list[str]:
+    """Return what of a run a person can do something about: what failed, waits, is held back or in quarantine."""
+    counts = sum((step.counts for step in report.steps), Counter[str]())
+    parts = [
+        _describe_quarantine(report, store, before, counts),
+        _describe_waiting(report, counts),
+        *(line for step in report.steps for line in step.failed),
+        *report.held,
+    ]
+    parts += report.notes if status == RunStatus.FAILED else []
+    return [*dict.fromkeys(part for part in parts if part)]
+
+
 def _describe_quarantine(
     report: RunReport,
     store: Store,
