@@ -168,7 +168,7 @@ def _choose_claims(
         claims = claims.filter(_has_keyword(claims, keyword))
     # An undated claim comes last.
     newest = [("observed_at", "descending"), ("claim_id", "ascending")]
-    ids = claims.sort_by(newest)["claim_id"].to_pylist()
+    ids: list[str] = claims.sort_by(newest)["claim_id"].to_pylist()
     if outliers:
         ids = _keep_outliers(view, ids)
     if min_confidence:
