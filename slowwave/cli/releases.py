@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
     from slowwave.recall.views.compare import Difference
     from slowwave.schemas.settings import Settings
+    from slowwave.store.releases import Release
 
 
 ClaimLimit = Annotated[
@@ -47,7 +48,7 @@ def diff(
     It lists claims that were added, changed, superseded, merged, withdrawn, restored or removed.
     """
     from slowwave.recall.views.compare import compare_releases, read_decisions
-    from slowwave.store.publishing import list_kept_releases, open_candidate
+    from slowwave.store.publishing import find_release_before, open_candidate
     from slowwave.store.releases import CANDIDATE, Snapshot
     from slowwave.store.store import Store
 
@@ -57,18 +58,13 @@ def diff(
         if candidate
         else Snapshot(settings.store, settings.space, new)
     )
-    number = later.release.number
-    kept = [one.name for one in list_kept_releases(store) if one.number < number]
-    if old is None and not kept:
+    before = old or find_release_before(store, later.release)
+    if before is None:
         if as_json:
             return {"old": None, "new": later.release.name, "differences": []}
-        echo(
-            f"{later.release.name} is the first release: there is nothing to compare it with yet."
-            if number == 1
-            else "Nothing to compare with: forgetting dropped the earlier releases."
-        )
+        echo(_explain_alone(later.release))
         return None
-    earlier = Snapshot(settings.store, settings.space, old or kept[-1])
+    earlier = Snapshot(settings.store, settings.space, before)
     differences = compare_releases(earlier, later, read_decisions(store))
     names = {
         "old": earlier.release.name,
@@ -82,6 +78,13 @@ def diff(
     lines = _format_differences(differences, limit)
     echo("\n".join([f"{names['old']} to {names['new']}: {lines[0]}", *lines[1:]]))
     return None
+
+
+def _explain_alone(release: "Release") -> str:
+    """Return why a release can be compared with no earlier one."""
+    if release.number == 1:
+        return f"{release.name} is the first release: there is nothing to compare it with yet."
+    return "Nothing to compare with: forgetting dropped the earlier releases."
 
 
 def _format_differences(differences: Sequence["Difference"], limit: int) -> list[str]:

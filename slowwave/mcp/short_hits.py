@@ -124,16 +124,19 @@ def date_claim(claim: Claim | Related) -> dict[str, Any]:
     return plain
 
 
+def _name_status(hit: Hit) -> str | None:
+    """Return how a hit was changed, surely or perhaps; None if it holds."""
+    changed = "superseded"
+    if hit.successor and hit.successor.takes_back:
+        changed = "taken back"
+    if hit.successor and hit.successor.corrects:
+        return "corrected by the person"
+    if hit.status == Status.ACTIVE:
+        return f"perhaps {changed}" if hit.perhaps_superseded_by else None
+    return changed if hit.status == Status.SUPERSEDED else hit.status
+
+
 def _shorten_hit(hit: Hit) -> dict[str, Any]:
-    changed = (
-        "taken back" if hit.successor and hit.successor.takes_back else "superseded"
-    )
-    is_corrected = hit.successor is not None and hit.successor.corrects
-    if is_corrected:
-        changed = "corrected by the person"
-    status = changed if hit.status == Status.SUPERSEDED else hit.status
-    doubt = changed if is_corrected else f"perhaps {changed}"
-    perhaps = doubt if hit.perhaps_superseded_by else None
     later = hit.successor and {
         "text": add_days(hit.successor.text, hit.successor.observed_at),
         "day": _format_day(hit.successor.observed_at),
@@ -145,7 +148,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "category": hit.category or None,
         "confidence": hit.confidence,
         "trust": None if is_own(hit.trust) else hit.trust,
-        "status": perhaps if hit.status == Status.ACTIVE else status,
+        "status": _name_status(hit),
         "later": later,
         "code": " ".join(check.note for check in hit.not_in_code) or None,
     }

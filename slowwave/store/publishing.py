@@ -51,6 +51,17 @@ def list_kept_releases(store: Store) -> list[Release]:
     return [release for release in releases if not is_dropped(store.dir, release)]
 
 
+def find_release_before(
+    store: Store,
+    release: Release,
+) -> str | None:
+    """Return the name of the last kept release before another; None if there is none."""
+    kept = [
+        one.name for one in list_kept_releases(store) if one.number < release.number
+    ]
+    return kept[-1] if kept else None
+
+
 def find_writer(store: Store) -> str | None:
     """Return the writer of the last release that is not a roll-back; None if there is no such release."""
     return next(

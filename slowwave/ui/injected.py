@@ -28,7 +28,7 @@ from slowwave.schemas.errors import UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, SESSIONS, TOPICS
 from slowwave.schemas.vocabulary import HOOK_BUDGET
-from slowwave.store.publishing import list_kept_releases
+from slowwave.store.publishing import find_release_before, list_kept_releases
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.text.fence import fence_block
@@ -314,9 +314,8 @@ def compare(
     store = Store.open(at.settings.store, at.settings.space)
     kept = list_kept_releases(store)
     later = Snapshot(at.settings.store, at.settings.space, new or None)
-    before = [one.name for one in kept if one.number < later.release.number]
-    before = before or [later.release.name]
-    earlier = Snapshot(at.settings.store, at.settings.space, old or before[-1])
+    before = old or find_release_before(store, later.release) or later.release.name
+    earlier = Snapshot(at.settings.store, at.settings.space, before)
     differences = compare_releases(earlier, later, read_decisions(store))
     return {
         "old": earlier.release.name,

@@ -190,7 +190,7 @@ def skill(
         changed = True
     else:
         _tell_loss(memory, places, file, block, force=force)
-        changed = _write_skill(file, front, block, len(written_lines), force=force)
+        changed = _write_skill(file, front, block, force=force)
     if changed:
         log_recall(
             memory.root / memory.space,
@@ -220,11 +220,10 @@ def _write_skill(
     file: Path,
     front: str,
     block: str,
-    count: int,
     *,
     force: bool,
 ) -> bool:
-    """Put a skill's block of `count` lines into its file, below the front matter; return True if the file changed.
+    """Put a skill's block into its file, below the front matter; return True if the file changed.
 
     Raises:
         UsageError: the file has text but no marks, and `force` is False; or its marks are not one pair.
@@ -237,6 +236,7 @@ def _write_skill(
         raise UsageError(
             f"{file} has no marks of slowwave's: --force adds the block below what stands there"
         )
+    count = _count_lines(block)
     changed = bool(before or count) and write_whole(file, text, bounded=True)
     _print_line_count(file, count, changed)
     return changed
