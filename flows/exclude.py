@@ -95,7 +95,11 @@ class Named:
     """Ids of MERGES."""
 
 
-def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport:
+def run_exclude(
+    names: Sequence[str],
+    why: str,
+    settings: Settings,
+) -> RunReport:
     """Exclude rows, and remake what depended on them.
 
     Args:
@@ -131,7 +135,11 @@ def run_exclude(names: Sequence[str], why: str, settings: Settings) -> RunReport
     return report
 
 
-def _leave_out(store: Store, named: Named, why: str) -> list[str]:
+def _leave_out(
+    store: Store,
+    named: Named,
+    why: str,
+) -> list[str]:
     """Exclude the sessions, messages, claims and merges that are not excluded yet; return a description of each kind.
 
     A claim's exclusion also has a hash of its words, by which the next nights recognise it, and the messages that say
@@ -367,7 +375,9 @@ def _list_members(tables: Store | Snapshot, summary: str) -> list[str]:
 
 
 def _add_claims(
-    named: Named, claims: Mapping[str, ClaimRow], ids: Iterable[str]
+    named: Named,
+    claims: Mapping[str, ClaimRow],
+    ids: Iterable[str],
 ) -> None:
     """Add the claims with these ids, and the claims that repeat them."""
     for claim in ids:
@@ -381,7 +391,11 @@ def _add_claims(
             }
 
 
-def _add_messages(named: Named, store: Store, ids: Sequence[str]) -> None:
+def _add_messages(
+    named: Named,
+    store: Store,
+    ids: Sequence[str],
+) -> None:
     """Add the messages with these ids."""
     rows = store.read_ids(MESSAGES, ids, ["message_id", "session_id"]).to_pylist()
     named.messages |= {row["message_id"]: row["session_id"] for row in rows}
@@ -399,7 +413,7 @@ def find_telling_messages(
     quotes: Iterable[str],
 ) -> set[str]:
     """Return the ids of the messages that tell a claim and nothing else: its own, if that has no words beside the given
-    quotes, and what a model answered with an echo of it.
+    quotes, and what a model answered that only echoes it.
     """
     columns = ["message_id", "seq", "role", "origin", "text"]
     rows = store.read_ids(MESSAGES, [claim["session_id"]], columns, by="session_id")
@@ -416,12 +430,16 @@ def find_telling_messages(
             telling.add(said[at]["message_id"])
         for row in takewhile(lambda row: row["role"] != Role.USER, said[at + 1 :]):
             sentences = split_sentences(row["text"])
-            if any(changed.is_echoed(singular_words(one.text)) for one in sentences):
+            if all(changed.is_echoed(singular_words(one.text)) for one in sentences):
                 telling.add(row["message_id"])
     return telling
 
 
-def _exclude_messages(store: Store, messages: Mapping[str, str], why: str) -> str:
+def _exclude_messages(
+    store: Store,
+    messages: Mapping[str, str],
+    why: str,
+) -> str:
     """Exclude the messages that are not excluded yet; return a description."""
     rows = {
         row["session_id"]: row
@@ -458,7 +476,9 @@ def _exclude_messages(store: Store, messages: Mapping[str, str], why: str) -> st
 
 
 def _include_messages(
-    store: Store, messages: Mapping[str, str], excluded: Mapping[str, ExclusionRow]
+    store: Store,
+    messages: Mapping[str, str],
+    excluded: Mapping[str, ExclusionRow],
 ) -> list[str]:
     """Include excluded messages again; return them.
 
@@ -514,7 +534,9 @@ def _let_files_change(store: Store, names: Iterable[str]) -> dict[str, Path]:
 
 
 def _review_notes(
-    names: Sequence[str], settings: Settings, verdict: Verdict
+    names: Sequence[str],
+    settings: Settings,
+    verdict: Verdict,
 ) -> list[str]:
     """Write the verdict on each named note; return the names, with a note replaced by the id of its session.
 
@@ -554,7 +576,9 @@ def _find_note(notes: Mapping[str, Note], name: str) -> Note | None:
 
 
 def _find_sessions(
-    store: Store, sessions: Iterable[SessionRow], name: str
+    store: Store,
+    sessions: Iterable[SessionRow],
+    name: str,
 ) -> list[SessionRow]:
     """Return the sessions with this id or file; if there is none, the new sessions of the release with this name."""
     path = str(absolute := Path(name).expanduser().absolute())

@@ -48,6 +48,7 @@ from slowwave.tasks.relate.task import name_unit
 from slowwave.tasks.summarize.task import roll_up
 from slowwave.text.pyramid import compute_master_id
 from slowwave.text.times.dates import convert_to_utc
+from slowwave.text.words import count_noun
 from slowwave.text.workspaces import require_workspaces
 
 Named = Literal[
@@ -155,7 +156,11 @@ def _blank(
     )
 
 
-def _blank_marks(step: str, store: Store, chosen: pl.DataFrame) -> None:
+def _blank_marks(
+    step: str,
+    store: Store,
+    chosen: pl.DataFrame,
+) -> None:
     """Forget that the step was done with the chosen sessions."""
     ids = chosen["session_id"].to_list()
     _blank(
@@ -166,7 +171,11 @@ def _blank_marks(step: str, store: Store, chosen: pl.DataFrame) -> None:
     )
 
 
-def _blank_rows(table: Table, store: Store, chosen: pl.DataFrame) -> None:
+def _blank_rows(
+    table: Table,
+    store: Store,
+    chosen: pl.DataFrame,
+) -> None:
     """Clear the step key of the table's rows that were made of the chosen sessions."""
     _blank(
         store,
@@ -175,7 +184,11 @@ def _blank_rows(table: Table, store: Store, chosen: pl.DataFrame) -> None:
     )
 
 
-def _blank_claims(column: str, store: Store, chosen: pl.DataFrame) -> None:
+def _blank_claims(
+    column: str,
+    store: Store,
+    chosen: pl.DataFrame,
+) -> None:
     """Clear `column`, a step's key, in the chosen sessions' claims and in the claims that repeat them or that they
     repeat.
 
@@ -341,7 +354,9 @@ def run_reprocess(
                 "no session is chosen: none in the vault is of that workspace and time"
             )
         if not missing:
-            report.notes.append(f"{chosen.height} sessions chosen for {step}")
+            report.notes.append(
+                f"{count_noun(chosen.height, 'session')} chosen for {step}"
+            )
             FORGET[step](job.store, chosen)
         # 2. Run the step and those that depend on it. Nothing depends on gists.
         if step == "read":

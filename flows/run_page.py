@@ -12,6 +12,7 @@ from slowwave.flows.parts.report import (
     RunReport,
     collect_left_out,
     collect_news,
+    collect_troubles,
     open_views,
 )
 from slowwave.recall.release.view import View
@@ -69,6 +70,7 @@ def describe_run(
         "verdict": report.format_verdict(),
         "new": report.news,
         **_describe_claims(settings, *views if views else (None, None)),
+        "troubles": collect_troubles(report, store, before, row["status"]),
         "left_out": collect_left_out(report, store, before),
         "notes": report.collect_notes(),
         "steps": [step.as_dict() for step in report.steps],

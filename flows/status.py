@@ -88,8 +88,11 @@ def collect_status(settings: Settings) -> list[StatusLine]:
 def _describe_quarantine(settings: Settings) -> StatusLine:
     waits = Counter(row["reason"] for row in list_quarantine(settings, False).rows)
     reasons = "; ".join(f"{n:,} {reason}" for reason, n in waits.most_common(3))
-    line = f"{waits.total():,}{f': {reasons[:200]}' if reasons else ''}"
-    return StatusLine("quarantine", line, waits)
+    parts = (
+        "1 line or file" if waits.total() == 1 else f"{waits.total():,} lines or files"
+    )
+    line = f"{parts}: {reasons[:200]}" if reasons else parts
+    return StatusLine("unreadable", line, waits)
 
 
 def _describe_store(settings: Settings) -> list[StatusLine]:
@@ -101,7 +104,7 @@ def _describe_store(settings: Settings) -> list[StatusLine]:
     encrypted = space["encrypted"]
     return [
         StatusLine("store", line, space),
-        StatusLine("encrypted", _describe_encryption(settings, encrypted), encrypted),
+        StatusLine("encryption", _describe_encryption(settings, encrypted), encrypted),
     ]
 
 
@@ -152,8 +155,8 @@ def _list_aliases() -> list[StatusLine]:
 def _describe_encryption(settings: Settings, kind: str | None) -> str:
     """Return how the store's disk is encrypted, or that an encrypted folder beside the store is not mounted."""
     if is_locked(settings.store):
-        return "no: an encrypted folder beside the store is not mounted in its place, see docs/install.md"
-    return f"by {kind}, unlocked" if kind else "not known to be: see docs/install.md"
+        return "off: an encrypted folder beside the store is not mounted in its place, see docs/install.md"
+    return f"by {kind}, unlocked" if kind else "unknown: see docs/install.md"
 
 
 def _list_unfinished(settings: Settings) -> list[StatusLine]:

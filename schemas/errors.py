@@ -39,6 +39,8 @@ from slowwave.schemas.places import name_place
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+MOST_RELEASES = 6
+"""Releases that a message lists, the latest."""
 ENCRYPTED = ".encrypted"
 """End of the name of the encrypted folder beside a store that is mounted in the store's place."""
 
@@ -70,7 +72,11 @@ class StoreMissing(StoreError):
 class StoreUnreadable(StoreError):
     """The store can't be read: files of it are broken or gone."""
 
-    def __init__(self, path: Path, why: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        why: str,
+    ) -> None:
         self.path = path
         self.why = why
         super().__init__(f"the store at {name_place(path)} can't be read: {why}")
@@ -79,7 +85,11 @@ class StoreUnreadable(StoreError):
 class StoreUnwritable(StoreError):
     """The store can't be written to; what was released stays as it is."""
 
-    def __init__(self, path: Path, why: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        why: str,
+    ) -> None:
         self.path = path
         self.why = why
         super().__init__(
@@ -90,7 +100,11 @@ class StoreUnwritable(StoreError):
 class StoreLocked(StoreError):
     """Another run holds the writer's lock."""
 
-    def __init__(self, path: Path, holder: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        holder: str,
+    ) -> None:
         self.path = path
         self.holder = holder
         super().__init__(
@@ -101,13 +115,20 @@ class StoreLocked(StoreError):
 class NoRelease(StoreError):
     """Nothing has been released yet, or not under that name."""
 
-    def __init__(self, path: Path, release: str | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        release: str | None = None,
+        kept: Sequence[str] = (),
+    ) -> None:
         self.path = path
         self.release = release
         place = name_place(path)
         if release:
+            earlier = "…, " if len(kept) > MOST_RELEASES else ""
+            there = f"{earlier}{', '.join(kept[-MOST_RELEASES:])}"
             super().__init__(
-                f"no release {release!r} in {place}: `slowwave inspect releases` lists those that there are"
+                f"there is no release {release!r} in {place}; there are: {there or 'none yet'}"
             )
         else:
             super().__init__(
@@ -118,7 +139,11 @@ class NoRelease(StoreError):
 class ReleaseDropped(NoRelease):
     """A release that was made, and is no longer kept."""
 
-    def __init__(self, path: Path, release: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        release: str,
+    ) -> None:
         self.path = path
         self.release = release
         StoreError.__init__(
@@ -155,7 +180,11 @@ class SchemaMismatch(StoreError):
 class BadRows(StoreError):
     """Rows that can't be stored: a null or repeated key, which Lance would lose or double without a word."""
 
-    def __init__(self, table: str, why: str) -> None:
+    def __init__(
+        self,
+        table: str,
+        why: str,
+    ) -> None:
         self.table = table
         self.why = why
         super().__init__(
@@ -178,7 +207,11 @@ class EngineError(SlowwaveError):
 class EncoderNotFound(EngineError):
     """No encoder of that name could be loaded; `tried` lists each place with what was wrong there."""
 
-    def __init__(self, name: str, tried: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        tried: Sequence[str],
+    ) -> None:
         self.name = name
         self.tried = tuple(tried)
         places = "".join(f"\n  - {place}" for place in self.tried)
@@ -192,7 +225,11 @@ class EncoderNotFound(EngineError):
 class EncoderFailed(EngineError):
     """The embedding server of the encoder `name` returned no vectors; `why` says the reason."""
 
-    def __init__(self, name: str, why: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        why: str,
+    ) -> None:
         self.name = name
         self.why = why
         super().__init__(f"encoder {name!r}: {why}")
@@ -246,7 +283,7 @@ def format_error(trouble: Exception) -> str:
 def explain_invalid(error: "ValidationError") -> str:
     """Return in one line which values pydantic refuses, and why."""
     return "; ".join(
-        f"{'.'.join(map(str, item['loc']))}: {item['msg']}"
+        f"{'.'.join(map(str, item['loc']))}: {item['msg'].removeprefix('Value error, ')}"
         for item in error.errors(include_url=False)
     )
 

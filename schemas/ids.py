@@ -37,7 +37,11 @@ def compute_content_id(*parts: str | None) -> str:
     return digest.digest()[:ID_BYTES].hex()
 
 
-def compute_claim_id(session: str, message: str, words: str) -> str:
+def compute_claim_id(
+    session: str,
+    message: str,
+    words: str,
+) -> str:
     """Return a claim's id, made of what it rests on: a sentence or quote of a message of a session.
 
     What a reader makes of these words is no part of it, so that what a person says of a claim outlives the reader. How

@@ -56,7 +56,12 @@ def mean(meaning: str) -> dict[str, str]:
     return {MEANING: meaning}
 
 
-def string_field(name: str, meaning: str = "", *, null: bool = True) -> pa.Field:
+def string_field(
+    name: str,
+    meaning: str = "",
+    *,
+    null: bool = True,
+) -> pa.Field:
     """Return a string column."""
     return pa.field(
         name, pa.string(), nullable=null, metadata=mean(meaning) if meaning else None
@@ -160,7 +165,11 @@ class Table(Generic[R_co]):
         """Return no rows, with the right columns."""
         return self.schema.empty_table()
 
-    def sort_rows(self, rows: pa.Table, where: pa.ChunkedArray) -> pa.Table:
+    def sort_rows(
+        self,
+        rows: pa.Table,
+        where: pa.ChunkedArray,
+    ) -> pa.Table:
         """Return the rows for which `where` is true, sorted by their key.
 
         They are copied once, since they may be many.

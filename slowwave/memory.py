@@ -66,6 +66,7 @@ from slowwave.text.workspaces import (
     anchor_workspace,
     find_project_root,
     find_workspaces,
+    refuse_near_name,
     require_workspaces,
     settle_workspace,
 )
@@ -533,6 +534,23 @@ class Memory:
             lambda view: list_claims(view, limit, outliers=outliers, **filters)
         )
 
+    def count_claims(
+        self,
+        *,
+        outliers: bool = False,
+        **filters: Unpack[ClaimFilters],
+    ) -> int:
+        """Return how many claims `claims` would list without a limit.
+
+        Raises:
+            TypeError: an unknown filter.
+        """
+        from slowwave.recall.views.browse import count_claims
+
+        return self.read_release(
+            lambda view: count_claims(view, outliers=outliers, **filters)
+        )
+
     def topics(self, weeks: int = 12) -> "list[Theme]":
         """Return the live release's topics, the strongest first, with their claims a week (`list_themes`)."""
         from slowwave.recall.views.browse import list_themes
@@ -608,7 +626,9 @@ class Memory:
         return self.read_release(read)
 
     def find_named(
-        self, intentions: "Sequence[Intention]", prompt: str
+        self,
+        intentions: "Sequence[Intention]",
+        prompt: str,
     ) -> "list[Intention]":
         """Return the intentions that a prompt names, by its words and its meaning, of the live release."""
         from slowwave.context.projects.named import find_named
@@ -754,6 +774,15 @@ class Memory:
         except TROUBLE:
             return []
 
+    def name_project(self, workspace: str | None) -> str | None:
+        """Return the shown name of a project: its last part, or more where another has that too."""
+        if not workspace:
+            return None
+        names = dict[str, str]()
+        with suppress(*TROUBLE):
+            names = self.get_view().project_names
+        return names.get(workspace) or name_last_part(workspace)
+
     def refuse_unknown_workspace(self, workspace: str | None) -> None:
         """Refuse a workspace that nothing is known of: for who should hear of a slip of the pen, as a command does.
 
@@ -768,19 +797,31 @@ class Memory:
                     anchor_workspace(workspace), self._list_workspaces(self.get_view())
                 )
 
-    def settle_workspace(self, workspace: str) -> str:
+    def settle_workspace(
+        self,
+        workspace: str,
+        *,
+        near: bool = True,
+    ) -> str:
         """Return the name under which something new of a workspace is stored.
 
         It is a known workspace's name if the given name means one, in any spelling or by the last part of its path.
         While the store is away, and before its first release, only the workspaces of notes and talks are known.
 
+        Args:
+            near: accept a new name that is nearly a known one.
+
         Raises:
-            UsageError: several known ones are called so.
+            UsageError: several known ones are called so, or `near` is False and the name is new and nearly a known one.
         """
         view = None
         with suppress(*TROUBLE):
             view = self.get_view()
-        return settle_workspace(workspace, self._list_workspaces(view))
+        known = self._list_workspaces(view)
+        name = settle_workspace(workspace, known)
+        if not near:
+            refuse_near_name(name, known)
+        return name
 
     def _list_workspaces(self, view: View | None) -> set[str | None]:
         """Return the workspaces of a release, and of the notes and talks written since."""
@@ -900,20 +941,27 @@ class Memory:
         return answer
 
 
-def settle_project(settings: Settings, workspace: str | None) -> str | None:
+def settle_project(
+    settings: Settings,
+    workspace: str | None,
+    *,
+    near: bool = False,
+) -> str | None:
     """Return the name under which something new of a workspace is stored in the settings' space; None if none is named.
 
     See `Memory.settle_workspace`.
 
+    Args:
+        near: accept a new name that is nearly a known one.
+
     Raises:
-        UsageError: several known ones are called so.
+        UsageError: several known ones are called so, or the name is new and nearly a known one.
     """
     if not workspace:
         return None
     try:
-        return Memory.open(
-            settings.store, settings.space, unreleased=True
-        ).settle_workspace(workspace)
+        memory = Memory.open(settings.store, settings.space, unreleased=True)
+        return memory.settle_workspace(workspace, near=near)
     except TROUBLE:  # a note is written down while the store can't be read, too
         return anchor_workspace(workspace)
 

@@ -68,7 +68,11 @@ def _find_uncounted(store: Store) -> dict[str, list[str]]:
     }
 
 
-def quarantine_floods(job: Job, report: RunReport, named: Collection[Path]) -> None:
+def quarantine_floods(
+    job: Job,
+    report: RunReport,
+    named: Collection[Path],
+) -> None:
     """Quarantine a file with many times as many messages as were known, unless a person named it."""
     made = list_made(job.store)
     if not made or (messages := made[-1].counts[MESSAGES.name]) < FEW:
@@ -178,7 +182,11 @@ def exclude_sessions(
     return format_names([*left.values()])
 
 
-def keep_reasons(store: Store, rows: Sequence[ExclusionRow], why: str) -> None:
+def keep_reasons(
+    store: Store,
+    rows: Sequence[ExclusionRow],
+    why: str,
+) -> None:
     """Write the exclusions (rows of EXCLUSIONS without reason and time) with the reason and the time."""
     dated = [{**row, "why": why, "at": datetime.now(UTC)} for row in rows]
     store.merge(EXCLUSIONS, pa.Table.from_pylist(dated, schema=EXCLUSIONS.schema))

@@ -71,6 +71,8 @@ class RunReport:
     next_command: str = ""
     searched: list[str] = field(default_factory=list)
     """Where transcripts were looked for, a line each, if there was none anywhere."""
+    is_released: bool = True
+    """Whether there is a release, from this run or an earlier one."""
 
     @property
     def failures(self) -> list[str]:
@@ -152,6 +154,8 @@ class RunReport:
             )
         if self.searched:
             return "Nothing was read."
+        if self.release is None and not self.is_released:
+            return f"Nothing was read, and there is no release yet.{but}"
         if self.release is None:
             return f"Nothing changed: the live release stays as it is.{but}"
         counts = self.release.counts
@@ -433,6 +437,24 @@ def collect_left_out(
     if counts[foreign]:
         parts.append(f"{foreign} {counts[foreign]:,}")
     return [part for part in parts if part]
+
+
+def collect_troubles(
+    report: RunReport,
+    store: Store,
+    before: Release | None,
+    status: str,
+) -> list[str]:
+    """Return what of a run a person can do something about: what failed, waits, is held back or in quarantine."""
+    counts = sum((step.counts for step in report.steps), Counter[str]())
+    parts = [
+        _describe_quarantine(report, store, before, counts),
+        _describe_waiting(report, counts),
+        *(line for step in report.steps for line in step.failed),
+        *report.held,
+    ]
+    parts += report.notes if status == RunStatus.FAILED else []
+    return [*dict.fromkeys(part for part in parts if part)]
 
 
 def _describe_quarantine(

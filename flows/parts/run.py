@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from slowwave.flows.metrics import write_metrics_after
 from slowwave.flows.parts.report import RunReport
-from slowwave.schemas.errors import StoreError, UsageError
+from slowwave.schemas.errors import NoRelease, StoreError, UsageError
 from slowwave.schemas.places import name_place
 from slowwave.schemas.plugins import load_plugin
 from slowwave.schemas.settings import Settings
@@ -172,13 +172,19 @@ def _write_ended_run(
     started: datetime,
 ) -> None:
     """Write the row of a run that ended, if it leaves one."""
+    if report.release is None:
+        report.is_released = bool(read_releases(job.store))
     if report.leaves_row:
         ended = datetime.now(UTC)
         status = report.status
         _write_run(job.store, job.run_id, kind, started, ended, status, report)
 
 
-def _note_opening(job: Job, folder: Path, died: Holder | None) -> list[str]:
+def _note_opening(
+    job: Job,
+    folder: Path,
+    died: Holder | None,
+) -> list[str]:
     """Return notes if the store is new, and if the run before was killed. Write the row of a killed run."""
     notes = []
     if not has_table(folder, RELEASES.name):
@@ -196,10 +202,14 @@ def _record_killed_run(store: Store, died: Holder) -> str:
     return f"run {died.run_id} was killed before it ended; this run continues from what it had written"
 
 
-def _record_failed_run(job: Job, report: RunReport, error: BaseException) -> None:
+def _record_failed_run(
+    job: Job,
+    report: RunReport,
+    error: BaseException,
+) -> None:
     """Write the row of a run that failed, unless it was refused before its first step."""
     report.notes.append(f"failed: {type(error).__name__}: {error}")
-    if isinstance(error, UsageError) and not report.steps:
+    if isinstance(error, UsageError | NoRelease) and not report.steps:
         return
     with suppress(
         StoreError
@@ -217,7 +227,10 @@ def _record_failed_run(job: Job, report: RunReport, error: BaseException) -> Non
 
 
 def run_step(
-    job: Job, report: RunReport, step: Callable[..., StepReport], *args: Any
+    job: Job,
+    report: RunReport,
+    step: Callable[..., StepReport],
+    *args: Any,
 ) -> bool:
     """Run a step, add its report, and return True if it succeeded.
 

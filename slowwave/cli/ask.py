@@ -19,7 +19,6 @@ from slowwave.cli.common import (
 from slowwave.cli.opening import find_project
 from slowwave.schemas.filters import ABOUT, ContextOptions, RecallOptions
 from slowwave.schemas.ids import shorten_id
-from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Role, Status, is_own
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
 from slowwave.text.times.days import format_day, format_minute
@@ -83,11 +82,14 @@ def recall(
     print_warnings(hits.warnings)
     if as_json:
         return hits.as_dict()
-    _print_hits(hits)
+    _print_hits(memory, hits)
     return None
 
 
-def _print_hits(hits: "Hits | SessionHits") -> None:
+def _print_hits(
+    memory: "Memory",
+    hits: "Hits | SessionHits",
+) -> None:
     """Print the hits with the caveat above them, and below them that hits of other matters were left out."""
     from slowwave.recall.sessions import SessionHits
 
@@ -95,7 +97,13 @@ def _print_hits(hits: "Hits | SessionHits") -> None:
         lines = [_format_session(n, session) for n, session in enumerate(hits, 1)]
     else:
         lines = [
-            format_hit(n, hit, sure=hits.confident) for n, hit in enumerate(hits, 1)
+            format_hit(
+                n,
+                hit,
+                sure=hits.confident,
+                project=memory.name_project(hit.workspace),
+            )
+            for n, hit in enumerate(hits, 1)
         ]
     if not lines:
         OUT.say(f"Nothing found: {hits.reason}.")
@@ -149,6 +157,7 @@ def format_hit(
     hit: "Hit",
     *,
     sure: bool = True,
+    project: str | None = None,
 ) -> str:
     """Return a hit's text, then a line with its date, speaker, project and the id that `slowwave show` takes.
 
@@ -159,7 +168,7 @@ def format_hit(
     facts = [
         format_day(hit.observed_at) if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else hit.kind,
-        name_last_part(hit.workspace) if hit.workspace else None,
+        project,
         None if is_own(hit.trust) else hit.trust,
         f"space {hit.space}" if hit.space else None,
         escape_line(shorten_id(hit.id)),
@@ -219,7 +228,7 @@ def recent(
     if not turns:
         echo("Nothing that was said passes.")
     for turn in turns:
-        project = name_last_part(turn.workspace) if turn.workspace else None
+        project = memory.name_project(turn.workspace)
         words = ", ".join([*turn.keywords, *(f"#{tag}" for tag in turn.tags)])
         facts = [
             format_minute(turn.said_at),
@@ -272,6 +281,10 @@ def format_change(hit: "Hit") -> str:
     if hit.successor and hit.successor.takes_back:
         perhaps = "perhaps " if hit.perhaps_superseded_by else ""
         return f"{perhaps}taken back by {_format_successor(hit)}"
+    if hit.successor and hit.successor.corrects:
+        at = hit.successor.observed_at
+        day = f" on {format_day(at)}" if at else ""
+        return f"corrected by you{day}: “{truncate_line(hit.successor.text, 100)}”"
     if hit.perhaps_superseded_by:
         return f"perhaps changed since by {_format_successor(hit)}"
     changed = (

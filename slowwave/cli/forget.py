@@ -20,6 +20,7 @@ from slowwave.cli.common import (
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.places import name_place
 from slowwave.text.fence import escape_line
+from slowwave.text.words import count_rows
 
 if TYPE_CHECKING:
     from slowwave.flows.forget import Preview
@@ -192,6 +193,9 @@ def _forget(
     if dry_run:
         return
     if not yes:
+        OUT.print(
+            "There is no way back: all older releases go too, so no roll-back and no `slowwave diff` reaches behind it."
+        )
         typer.confirm("Forget this for good?", abort=True)
     report, paths = run_forget(wanted, settings, rebuild=rebuild, exports=exports)
     erasure = _Erasure(
@@ -247,7 +251,7 @@ def _print_erasure(erasure: _Erasure) -> None:
 
 
 def _print_preview(preview: "Preview") -> None:
-    counts = ", ".join(f"{count:,} {name}" for name, count in preview.rows.items())
+    counts = count_rows(preview.rows)
     OUT.print(f"Would go: {counts or 'nothing'}.")
     if not counts and preview.left is None:
         OUT.print(
@@ -273,7 +277,12 @@ def _print_transcripts(preview: "Preview") -> None:
         )
 
 
-def _check(path: Path, settings: "Settings", *, as_json: bool) -> None:
+def _check(
+    path: Path,
+    settings: "Settings",
+    *,
+    as_json: bool,
+) -> None:
     from slowwave.store.store import Store
     from slowwave.tasks.forget.proof import check_certificate, load_certificate
 

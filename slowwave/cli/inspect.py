@@ -195,7 +195,7 @@ def _set_alias(
     """Write an alias into the user's settings file.
 
     Raises:
-        UsageError: the words are not `alias OLD NEW`, a name may be one of several workspaces, both names are one
+        UsageError: the words are not `alias OLD NEW`, a name may be one of several projects, both names are one
             workspace, or the file can't be changed.
     """
     from slowwave.memory import settle_project
@@ -205,13 +205,11 @@ def _set_alias(
         raise UsageError(
             f"config can't {shlex.join(words)}: write `slowwave config alias OLD NEW`, or `slowwave config` to list all"
         )
-    old, new = (settle_project(settings, word) for word in words[1:])
+    old, new = (settle_project(settings, word, near=True) for word in words[1:])
     if not old or not new:
-        raise UsageError("the name of a workspace is empty")
-    if new == words[2] and Path(new).is_dir():
-        new = str(Path(new).absolute())
+        raise UsageError("the name of a project is empty")
     if match_workspaces(new, [old]):
-        raise UsageError(f"{old} and {new} are one workspace already")
+        raise UsageError(f"{old} and {new} are one project already")
     known = _has_workspace(settings, old)
     path = str(write_alias(old, new))
     if as_json:
@@ -219,6 +217,8 @@ def _set_alias(
     echo(f"{old} is {new} from now on ({path})")
     if not known:
         echo(f"note: nothing is stored under {old} yet")
+    if not Path(new).is_absolute() and not _has_workspace(settings, new):
+        echo(f"note: {new} is neither a known project nor a folder here")
     return None
 
 
@@ -295,10 +295,18 @@ def check_claims(settings: "Settings", as_json: bool = False) -> Rows | None:
             place = ":".join(str(part) for part in (row["path"], row["line"]) if part)
             note = escape_line(f"{row['note']} {place}")
             echo(f"{' ' * 14}{note}".rstrip())
-    echo(f"{count_noun(len(rows), 'name')} not in the code any more, or otherwise.")
+    echo(_count_failed(len(rows)))
     if report.failures:
         raise typer.Exit(INCOMPLETE)
     return None
+
+
+def _count_failed(number: int) -> str:
+    """Return how many names the code does not bear out, as a sentence."""
+    if not number:
+        return "Every name in the claims is still in the code."
+    names, are = count_noun(number, "name"), "is" if number == 1 else "are"
+    return f"{names} in the claims {are} not in the code any more, or {are} otherwise there."
 
 
 check_claims.__name__ = "check-claims"

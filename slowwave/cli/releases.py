@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from slowwave.flows.parts.report import RunReport
     from slowwave.recall.views.compare import Difference
     from slowwave.schemas.settings import Settings
+    from slowwave.store.releases import Release
 
 
 ClaimLimit = Annotated[
@@ -47,7 +48,7 @@ def diff(
     It lists claims that were added, changed, superseded, merged, withdrawn, restored or removed.
     """
     from slowwave.recall.views.compare import compare_releases, read_decisions
-    from slowwave.store.publishing import open_candidate
+    from slowwave.store.publishing import find_release_before, open_candidate
     from slowwave.store.releases import CANDIDATE, Snapshot
     from slowwave.store.store import Store
 
@@ -57,16 +58,13 @@ def diff(
         if candidate
         else Snapshot(settings.store, settings.space, new)
     )
-    if old is None and later.release.number == 1:
+    before = old or find_release_before(store, later.release)
+    if before is None:
         if as_json:
             return {"old": None, "new": later.release.name, "differences": []}
-        echo(
-            f"{later.release.name} is the first release: there is nothing to compare it with yet."
-        )
+        echo(_explain_alone(later.release))
         return None
-    earlier = Snapshot(
-        settings.store, settings.space, old or f"r{later.release.number - 1}"
-    )
+    earlier = Snapshot(settings.store, settings.space, before)
     differences = compare_releases(earlier, later, read_decisions(store))
     names = {
         "old": earlier.release.name,
@@ -80,6 +78,13 @@ def diff(
     lines = _format_differences(differences, limit)
     echo("\n".join([f"{names['old']} to {names['new']}: {lines[0]}", *lines[1:]]))
     return None
+
+
+def _explain_alone(release: "Release") -> str:
+    """Return why a release can be compared with no earlier one."""
+    if release.number == 1:
+        return f"{release.name} is the first release: there is nothing to compare it with yet."
+    return "Nothing to compare with: forgetting dropped the earlier releases."
 
 
 def _format_differences(differences: Sequence["Difference"], limit: int) -> list[str]:
@@ -145,15 +150,16 @@ def rollback(
     with open_run("rollback", settings) as (job, report):
         finish_forgettings(job, report)
         made = report.release = roll_back(job.store, release, job.run_id)
-        back_to = next(
-            one.name
-            for one in read_releases(job.store)
-            if one.release_id == made.restores
-        )
+        releases = read_releases(job.store)
+        back_to = next(one.name for one in releases if one.release_id == made.restores)
         brought = list_bringing(job.store, back_to)
+        newest = [one.name for one in releases if one.restores is None][-1]
     for note in report.notes:
         OUT.print(f"note: {escape_line(note)}")
     OUT.print(f"Live now: {made.name}, with the tables of {back_to}.")
+    if back_to == newest:
+        OUT.print("You are back at the newest.")
+        return
     OUT.print(
         "It holds until a run finds something new: the release that it then makes has the newest tables again."
     )
@@ -168,7 +174,7 @@ def rollback(
         OUT.say("`slowwave exclude` takes the ids that it prints.")
     if noted := list_noted(settings):
         OUT.say(
-            "What was noted since is nobody's summary, so recall tells it, as not yet distilled; "
+            "Notes written since are still found, as not yet distilled; "
             f"`slowwave exclude {' '.join(noted)} --why …` takes it out."
         )
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated, Any, Unpack, get_type_hints
 
 import typer
@@ -12,7 +13,6 @@ from slowwave.cli.opening import find_project
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import ClaimFilters
 from slowwave.schemas.ids import shorten_id
-from slowwave.schemas.places import name_last_part
 from slowwave.schemas.vocabulary import Status, is_own, is_shared
 from slowwave.text.cells import LISTED_CHARS
 from slowwave.text.fence import escape_line
@@ -66,7 +66,8 @@ def show(
         ),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Most claims to list.")
+        int | None,
+        typer.Option(min=1, help=f"Most rows to list; default: {LISTED}."),
     ] = None,
     depth: Annotated[
         int | None,
@@ -135,7 +136,15 @@ def _show_row(
     """Show a row of any kind with the rows below, above and related to it; with `as_json`, return them as data."""
     from slowwave.recall.views.show import show as find_row
 
-    details = find_row(memory.get_view(), id, depth)
+    try:
+        details = find_row(memory.get_view(), id, depth)
+    except UsageError as unknown:
+        alike = get_close_matches(id, KINDS, 1, NEAR)
+        raise (
+            UsageError(f"{unknown}. Did you mean `slowwave show {alike[0]}`?")
+            if alike
+            else unknown
+        ) from None
     if as_json:
         return details.as_dict()
     lines = _format_node_lines(details.node, 0, whole=True)
@@ -163,17 +172,26 @@ def _list_claims(
 
     claims = memory.claims(None if keywords else limit, outliers=outliers, **filters)
     if keywords:
-        counts = dict(
-            Counter(word for claim in claims for word in claim.keywords).most_common(
-                limit
-            )
-        )
-        return counts, [f"{count:>5,}  {word}" for word, count in counts.items()]
+        every_word = Counter(word for claim in claims for word in claim.keywords)
+        counts = dict(every_word.most_common(limit))
+        lines = [f"{count:>5,}  {word}" for word, count in counts.items()]
+        return counts, lines + _say_more(len(counts), len(every_word))
     note_listed(memory.root / memory.space, claims)
-    return [claim.as_dict() for claim in claims], list(map(_format_claim, claims))
+    every = memory.count_claims(outliers=outliers, **filters)
+    lines = [_format_claim(claim, memory) for claim in claims]
+    lines += _say_more(len(claims), every)
+    return [claim.as_dict() for claim in claims], lines
 
 
-def _format_claim(claim: "Claim") -> str:
+def _say_more(
+    shown: int,
+    every: int,
+) -> list[str]:
+    """Return a line that says how many of all rows are listed, unless all are."""
+    return [f"{shown:,} of {every:,}; --limit N for more"] if shown < every else []
+
+
+def _format_claim(claim: "Claim", memory: "Memory") -> str:
     """Return the claim on one line, and its properties on a second."""
     sessions = (
         f"{claim.sessions} sessions"
@@ -186,7 +204,7 @@ def _format_claim(claim: "Claim") -> str:
         sessions,
         claim.speaker,
         claim.topic,
-        name_last_part(claim.workspace) if claim.workspace else None,
+        memory.name_project(claim.workspace),
     ]
     facts += [", ".join(claim.files[:3])] if claim.files else []
     facts += [f"not {gate}" for gate in claim.shut]
@@ -212,9 +230,11 @@ def _list_related(
 
     if not name:
         raise UsageError("related to what: slowwave show related ID|NAME")
-    related = memory.related(name, depth, limit=limit)
+    every = memory.related(name, depth)
+    related = every[:limit]
     note_listed(memory.root / memory.space, related)
-    return [claim.as_dict() for claim in related], list(map(_format_related, related))
+    lines = [*map(_format_related, related), *_say_more(len(related), len(every))]
+    return [claim.as_dict() for claim in related], lines
 
 
 def _format_related(claim: "Related") -> str:
@@ -295,7 +315,7 @@ def _list_habits(
             several = len({habit.workspace for habit in alike}) > 1
             lines += ["", heading]
             lines += [
-                f"  {escape_line(habit.describe())}{f'  [{escape_line(name_last_part(habit.workspace))}]' * several}"
+                f"  {escape_line(habit.describe())}{_name_place(memory, habit.workspace) * several}"
                 for habit in alike
             ]
     return [habit.as_dict() for habit in habits], lines[1:]
@@ -310,6 +330,14 @@ def _choose_project(
     return None if everywhere else workspace or find_project(memory)
 
 
+def _name_place(
+    memory: "Memory",
+    workspace: str | None,
+) -> str:
+    """Return the project's name in brackets, as it stands behind a line of a list of several projects."""
+    return f"  [{escape_line(memory.name_project(workspace) or '')}]"
+
+
 def _list_dead_ends(
     memory: "Memory",
     workspace: str | None = None,
@@ -320,14 +348,15 @@ def _list_dead_ends(
     from slowwave.store.logs import log_recall
 
     project = _choose_project(memory, workspace, all)
-    found = memory.dead_ends(project)[:limit]
+    every = memory.dead_ends(project)
+    found = every[:limit]
     log_recall(memory.root / memory.space, {one.id: [one.describe()] for one in found})
     several = len({one.workspace for one in found}) > 1
     lines = [
-        f"{one.describe()}{f'  [{escape_line(name_last_part(one.workspace or str()))}]' * several}"
+        f"{one.describe()}{_name_place(memory, one.workspace) * several}"
         for one in found
     ]
-    return [one.as_dict() for one in found], lines
+    return [one.as_dict() for one in found], lines + _say_more(len(found), len(every))
 
 
 def _list_intentions(
@@ -343,14 +372,15 @@ def _list_intentions(
     from slowwave.store.logs import log_recall
 
     project = _choose_project(memory, workspace, all)
-    found = memory.intentions(project)[:limit]
+    every = memory.intentions(project)
+    found = every[:limit]
     log_recall(memory.root / memory.space, {one.id: [one.text] for one in found})
     lines = list[str]()
     for one in found:
         lines.append(one.describe())
         if not one.when:
             lines.append(f"  {escape_line(one.moment)}")
-    return [one.as_dict() for one in found], lines
+    return [one.as_dict() for one in found], lines + _say_more(len(found), len(every))
 
 
 def _format_node_lines(
@@ -400,6 +430,8 @@ def _format_node(
     return f"{'  ' * level}{node.kind}{tier} {shorten_id(node.id)}{stale}  {text}"
 
 
+NEAR = 0.7
+"""Similarity from which on a word is taken for a misspelt kind."""
 NAMES = {
     "files": "--file",
     "name": "second word",

@@ -68,7 +68,11 @@ class Summary:
 class RunningSummary:
     """The pyramid of a conversation. It grows with the turns, and its texts are written when they are needed."""
 
-    def __init__(self, settings: PyramidSettings, write: Writer | None = None) -> None:
+    def __init__(
+        self,
+        settings: PyramidSettings,
+        write: Writer | None = None,
+    ) -> None:
         """Begin without turns. `write` gives each draft a text; by default the text is extractive."""
         self.shape = build_conversation_shape(settings)
         self.turns: list[Member] = []
@@ -206,7 +210,11 @@ class Turns:
             (number, 1.0) for number in reversed(range(first, len(self.messages)))
         )
 
-    def rank_older(self, query: str, latest: int) -> list[Line]:
+    def rank_older(
+        self,
+        query: str,
+        latest: int,
+    ) -> list[Line]:
         """Return the older turns that the query activates, the most activated first."""
         called = self.active.rank_older(query, len(self.messages) - latest)
         return self._make_lines(
@@ -259,7 +267,11 @@ class Turns:
             chosen.pop()
         return [*arrange_lines(chosen)]
 
-    def _list_missing(self, shown: Collection[Line], latest: int) -> set[int]:
+    def _list_missing(
+        self,
+        shown: Collection[Line],
+        latest: int,
+    ) -> set[int]:
         """Return the numbers, from 1, of turns with text that are neither shown whole nor among the latest."""
         whole = {line.source.seq for line in shown if OMITTED not in line.pieces}
         older = self.messages[: len(self.messages) - latest]
@@ -297,7 +309,11 @@ class Turns:
                 room -= cost
         return list(chosen.values())
 
-    def recall(self, query: str, budget: int) -> Recalled:
+    def recall(
+        self,
+        query: str,
+        budget: int,
+    ) -> Recalled:
         """Return the turns for a question within a budget of tokens.
 
         If all turns fit, all are returned in full. Otherwise the latest within their share, and older ones by
@@ -333,7 +349,11 @@ class Turns:
             text=self.measure.render([Part("conversation", tuple(lines))]),
         )
 
-    def _select_recent(self, budget: int, count: int) -> list[tuple[str, str]]:
+    def _select_recent(
+        self,
+        budget: int,
+        count: int,
+    ) -> list[tuple[str, str]]:
         """Return at most `count` latest turns that fit the budget of tokens, beginning with a person's turn."""
         latest = list[tuple[str, str]]()
         for turn in reversed(self.messages[max(0, len(self.messages) - count) :]):

@@ -70,7 +70,11 @@ def _note_asked(
         append(space_dir, asked)
 
 
-def note_block(space_dir: Path, block: "Context", web: str = "") -> bool:
+def note_block(
+    space_dir: Path,
+    block: "Context",
+    web: str = "",
+) -> bool:
     """Log a block, and its lines from the memory by session and message. Return False if the folder cannot be written.
 
     `web` is the reason for which the web was searched (`WebAnswer.cause`).

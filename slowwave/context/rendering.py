@@ -209,7 +209,11 @@ def date_line(line: Line) -> str:
     return add_ids(line.text, line.parts, line.source.said_at)
 
 
-def add_ids(text: str, parts: Sequence[ToldPart], said_at: datetime | None) -> str:
+def add_ids(
+    text: str,
+    parts: Sequence[ToldPart],
+    said_at: datetime | None,
+) -> str:
     """Return a text with the dates of its days, and in brackets behind each part that it has the id of its claim."""
     shown = ""
     end = 0
@@ -284,7 +288,11 @@ class Measure:
         text = self.render(parts)
         return self.count(text) if text else 0
 
-    def count_part(self, name: Name, lines: Sequence[Line]) -> int:
+    def count_part(
+        self,
+        name: Name,
+        lines: Sequence[Line],
+    ) -> int:
         """Return tokens of lines as the only part of a block."""
         return self.count_parts([Part(name, tuple(lines))])
 

@@ -145,12 +145,19 @@ def _shorten_successor(later: Successor) -> dict[str, Any]:
     return {"text": text, "day": _format_day(later.observed_at)}
 
 
+def _name_status(hit: Hit) -> str | None:
+    """Return how a hit was changed, surely or perhaps; None if it holds."""
+    changed = "superseded"
+    if hit.successor and hit.successor.takes_back:
+        changed = "taken back"
+    if hit.successor and hit.successor.corrects:
+        return "corrected by the person"
+    if hit.status == Status.ACTIVE:
+        return f"perhaps {changed}" if hit.perhaps_superseded_by else None
+    return changed if hit.status == Status.SUPERSEDED else hit.status
+
+
 def _shorten_hit(hit: Hit) -> dict[str, Any]:
-    changed = (
-        "taken back" if hit.successor and hit.successor.takes_back else "superseded"
-    )
-    status = changed if hit.status == Status.SUPERSEDED else hit.status
-    perhaps = f"perhaps {changed}" if hit.perhaps_superseded_by else None
     later = hit.successor and _shorten_successor(hit.successor)
     claim = hit.get_claim_in_other_words()
     more = {
@@ -159,7 +166,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "category": hit.category or None,
         "confidence": hit.confidence,
         "trust": None if is_own(hit.trust) else hit.trust,
-        "status": perhaps if hit.status == Status.ACTIVE else status,
+        "status": _name_status(hit),
         "later": later,
         "changes": _shorten_changes(hit) or None,
         "code": " ".join(check.note for check in hit.not_in_code) or None,

@@ -146,7 +146,11 @@ def _find_echoes(
                 yield sentence.text, row
 
 
-def _find_restated(view: View, text: str, chain: ChainRow) -> Iterator[Found]:
+def _find_restated(
+    view: View,
+    text: str,
+    chain: ChainRow,
+) -> Iterator[Found]:
     """Yield the sentence with most words of a claim that was changed in a chain, with the claim."""
     rows = [
         row
@@ -183,7 +187,12 @@ def _build_changes(
     return tuple(sorted(changes, key=lambda change: text.find(change.text)))
 
 
-def _build_change(view: View, sentence: str, row: ClaimRow, later: ClaimRow) -> Change:
+def _build_change(
+    view: View,
+    sentence: str,
+    row: ClaimRow,
+    later: ClaimRow,
+) -> Change:
     likely = row["chain_likely"] or 0.0
     successor = view.chains.make_successor(later)
     return Change(

@@ -82,6 +82,8 @@ class Successor(Shown):
     observed_at: datetime | None
     takes_back: bool = False
     """Whether it takes the hit back without a new value."""
+    corrects: bool = False
+    """Whether it is a correction by the person that no night has read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +185,15 @@ class Hit(Shown):
         return None if self.kind in GROUPS else self.observed_at
 
     def get_claim_in_other_words(self) -> str | None:
-        """Return the claim of a message that does not have it word for word."""
-        return (
-            self.claim if self.claim and not has_words(self.text, self.claim) else None
-        )
+        """Return the claim of a message that does not have it word for word.
+
+        If it is the message with something added in brackets, as what a correction corrects, return that alone.
+        """
+        if not self.claim or has_words(self.text, self.claim):
+            return None
+        said = self.text.strip().rstrip(".")
+        added = self.claim.removeprefix(said).strip()
+        return added if added.startswith("(") else self.claim
 
     def get_reply(self) -> str | None:
         """Return the user's words next to an assistant's message of the exchange, where they lean on it: they may take

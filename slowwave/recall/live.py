@@ -258,7 +258,11 @@ class QueryVectors:
         """Seconds that the calling thread has spent on vectors, the loading of a model among them."""
         return float(getattr(self._spent, "seconds", 0.0))
 
-    def start_clock(self, kind: str, budget: int = 0) -> Callable[[], Cost]:
+    def start_clock(
+        self,
+        kind: str,
+        budget: int = 0,
+    ) -> Callable[[], Cost]:
         """Return a function that tells the cost of an answer that this thread begins now."""
         start = time.perf_counter()
         before = self.seconds
@@ -267,7 +271,9 @@ class QueryVectors:
         )
 
     def encode_texts(
-        self, made_with: str | None, texts: Sequence[str]
+        self,
+        made_with: str | None,
+        texts: Sequence[str],
     ) -> Mapping[str, Vector]:
         """Return each text's vector, the new ones made in one call; empty when there is no encoder to make them."""
         start = time.perf_counter()
@@ -298,7 +304,9 @@ class QueryVectors:
             self._spent.seconds = self.seconds + time.perf_counter() - start
 
     def prepare_encoder(
-        self, made_with: str | None, texts: Sequence[str]
+        self,
+        made_with: str | None,
+        texts: Sequence[str],
     ) -> KnownEncoder | None:
         """Return an encoder that knows the vectors of some texts, made in one call; None where there is none."""
         vectors = self.encode_texts(made_with, texts)
@@ -455,7 +463,9 @@ def _is_of_messages(query: Query) -> bool:
 
 
 def _filter_unreleased(
-    hits: Sequence[Hit], query: Query, view: View | None
+    hits: Sequence[Hit],
+    query: Query,
+    view: View | None,
 ) -> list[Hit]:
     """Return the hits that meet the query's conditions."""
     workspaces = {hit.workspace for hit in hits if hit.workspace}
@@ -591,17 +601,17 @@ def apply_corrections(
     """
     if query.as_of or not (corrections := find_pending_corrections(view, space_dir)):
         return hits
-    claims = view.read_by_id(CLAIMS, sorted(corrections), ["quote", "workspace"])
+    claims = _read_corrected(view, sorted(corrections))
     kept = list[Hit]()
     superseded = list[Hit]()
     there = {hit.id for hit in hits}
     for hit in hits:
-        key = next((key for key, row in claims.items() if _tells(hit, row)), None)
-        if key is None or (later := corrections[key]).id == hit.id:
+        row = next((row for row in claims if _tells(hit, row)), None)
+        if row is None or (later := corrections[row["canonical_id"]]).id == hit.id:
             kept.append(hit)
             continue
-        sure = hit.kind == "claim" or has_words(claims[key]["quote"], hit.text)
-        marked = _mark_corrected(hit, str(claims[key]["quote"]), later, sure=sure)
+        sure = hit.kind == "claim" or has_words(row["quote"], hit.text)
+        marked = _mark_corrected(hit, str(row["quote"]), later, sure=sure)
         if later.id not in there and "message" in query.kinds:
             there.add(later.id)
             kept.append(replace(later, score=hit.score, relevance=hit.relevance))
@@ -620,7 +630,7 @@ def _mark_corrected(
     sure: bool,
 ) -> Hit:
     """Return a hit with the correction of the claim that it tells; if not `sure`, it says more."""
-    successor = Successor(later.text, later.observed_at)
+    successor = Successor(later.text, later.observed_at, corrects=True)
     change = Change(
         text=quote,
         status="superseded",
@@ -635,13 +645,29 @@ def _mark_corrected(
         superseded_by=later.id if sure else None,
         perhaps_superseded_by=None if sure else later.id,
         successor=successor,
-        changes=(*hit.changes, change) if hit.kind == "message" else (),
+        changes=(*hit.changes, change) if quote in hit.text else hit.changes,
     )
 
 
+def _read_corrected(
+    view: View,
+    ids: Sequence[str],
+) -> list[Mapping[str, Any]]:
+    """Return the claims, and those that repeat one; the canonical id of each is that of the one that is corrected."""
+    columns = ["claim_id", "canonical_id", "quote", "workspace"]
+    same = pc.field("claim_id").isin(ids) | pc.field("canonical_id").isin(ids)
+    rows = view.read(CLAIMS, columns, same).to_pylist()
+    return [
+        row | {"canonical_id": row["claim_id"]} if row["claim_id"] in ids else row
+        for row in rows
+    ]
+
+
 def _tells(hit: Hit, claim: Mapping[str, Any]) -> bool:
-    """Return True if a hit is a claim, or a message that has its quote word for word."""
+    """Return True if a hit is a claim, or a message whose exchange has its quote word for word."""
     if hit.kind == "claim":
         return bool(hit.id == claim["claim_id"])
-    here = hit.kind == "message" and hit.workspace == claim["workspace"]
-    return here and has_words(hit.text, str(claim["quote"]))
+    if hit.kind != "message" or hit.workspace != claim["workspace"]:
+        return False
+    texts = [hit.text, *(fragment.text for fragment in hit.pair)]
+    return any(has_words(text, str(claim["quote"])) for text in texts)

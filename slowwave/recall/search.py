@@ -159,7 +159,12 @@ class Search:
             self._answer_query(plan, automatic) for plan in self._plan_queries(queries)
         ]
 
-    def answer_sessions(self, query: Query, *, automatic: bool = False) -> SessionHits:
+    def answer_sessions(
+        self,
+        query: Query,
+        *,
+        automatic: bool = False,
+    ) -> SessionHits:
         """Return the sessions most relevant to a query for messages; with `automatic` none, and why, where the best
         relevance is below `automatic_floor`.
         """

@@ -367,7 +367,11 @@ def read_written(
     return [line for line in spoken if line["session_id"] not in rejected]
 
 
-def review_note(space_dir: Path, note: Note, verdict: Verdict) -> None:
+def review_note(
+    space_dir: Path,
+    note: Note,
+    verdict: Verdict,
+) -> None:
     """Append a person's verdict on a note to the log of reviews, and publish it if the store is in a bucket.
 
     Raises:

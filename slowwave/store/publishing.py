@@ -29,6 +29,7 @@ from slowwave.store.releases import (
     CANDIDATE,
     Release,
     Snapshot,
+    is_dropped,
     make_ledger_rows,
     parse_releases,
     pick_release,
@@ -42,6 +43,23 @@ UNREAD = (FILES, QUARANTINE)
 def read_releases(store: Store) -> list[Release]:
     """Return all releases, oldest first."""
     return parse_releases(store.read(RELEASES))
+
+
+def list_kept_releases(store: Store) -> list[Release]:
+    """Return the releases whose tables are kept, oldest first."""
+    releases = read_releases(store)
+    return [release for release in releases if not is_dropped(store.dir, release)]
+
+
+def find_release_before(
+    store: Store,
+    release: Release,
+) -> str | None:
+    """Return the name of the last kept release before another; None if there is none."""
+    kept = [
+        one.name for one in list_kept_releases(store) if one.number < release.number
+    ]
+    return kept[-1] if kept else None
 
 
 def find_writer(store: Store) -> str | None:
@@ -105,7 +123,11 @@ def open_candidate(store: Store) -> Snapshot:
     return Snapshot.of_release(store.dir, draft)
 
 
-def _has_changes(store: Store, table: Table, published: Release) -> bool:
+def _has_changes(
+    store: Store,
+    table: Table,
+    published: Release,
+) -> bool:
     """Return True if a table has other rows or indexes than a release; the same rows in other files don't count.
 
     Rows are compared last, since that reads the whole table. Usually the number of rows has changed.
@@ -148,7 +170,9 @@ def _has_changes(store: Store, table: Table, published: Release) -> bool:
 
 
 def _are_indexes_usable(
-    store: Store, dataset: lance.LanceDataset, release: Release
+    store: Store,
+    dataset: lance.LanceDataset,
+    release: Release,
 ) -> bool:
     """Return True if a release's indexes of a table are intact and were built with the current settings."""
     files, is_read = list_release_files(store.dir, release.number)
@@ -160,7 +184,11 @@ def _are_indexes_usable(
     )
 
 
-def roll_back(store: Store, name: str, run_id: str) -> Release:
+def roll_back(
+    store: Store,
+    name: str,
+    run_id: str,
+) -> Release:
     """Make an earlier release live again, as a new release; the tables keep their newer versions.
 
     Raises:
@@ -202,7 +230,11 @@ def _draft_release(
     )
 
 
-def _add_release(store: Store, releases: list[Release], release: Release) -> Release:
+def _add_release(
+    store: Store,
+    releases: list[Release],
+    release: Release,
+) -> Release:
     with translate_write_errors(store.dir):
         # a tag keeps each pinned version from the clean-up while the release is kept
         for name, version in release.versions.items():

@@ -139,7 +139,9 @@ def check_columns(table: Table, schema: pa.Schema) -> None:
 
 
 def check_tables_exist(
-    folder: Path, releases: Iterable[Release], tables: Iterable[Table] = TABLES.values()
+    folder: Path,
+    releases: Iterable[Release],
+    tables: Iterable[Table] = TABLES.values(),
 ) -> None:
     """Check that the tables of releases exist.
 
@@ -169,7 +171,11 @@ def parse_releases(rows: pa.Table) -> list[Release]:
     return sorted(parsed, key=lambda release: release.number)
 
 
-def pick_release(releases: list[Release], name: str | None, path: Path) -> Release:
+def pick_release(
+    releases: list[Release],
+    name: str | None,
+    path: Path,
+) -> Release:
     """Return the live release, or the one of that name (`r3`), of that id or its first characters, or of that run.
 
     Raises:
@@ -187,7 +193,8 @@ def pick_release(releases: list[Release], name: str | None, path: Path) -> Relea
             if release is not releases[-1] and is_dropped(path, release):
                 raise ReleaseDropped(path, release.name)
             return release
-    raise NoRelease(path, name)
+    kept = [release.name for release in releases if not is_dropped(path, release)]
+    raise NoRelease(path, name, kept)
 
 
 def is_dropped(folder: Path, release: Release) -> bool:
@@ -217,7 +224,11 @@ CANDIDATE = "candidate"
 """The name of the newest, unreleased tables, which a gate held back."""
 
 
-def open_pinned(folder: Path, release: Release, table: Table) -> lance.LanceDataset:
+def open_pinned(
+    folder: Path,
+    release: Release,
+    table: Table,
+) -> lance.LanceDataset:
     """Check a table's files, and open the version that a release pins.
 
     Raises:
@@ -255,7 +266,11 @@ class Snapshot:
         self._tables: dict[str, lance.LanceDataset] = {}
 
     @classmethod
-    def of_release(cls, folder: Path, release: Release) -> Self:
+    def of_release(
+        cls,
+        folder: Path,
+        release: Release,
+    ) -> Self:
         """Return a space's tables at the versions of a release, which need not be written yet."""
         snapshot = cls.__new__(cls)
         snapshot.dir, snapshot.release, snapshot._tables = folder, release, {}

@@ -59,7 +59,11 @@ class ChangedClaim:
     later: frozenset[str]
 
     @classmethod
-    def from_texts(cls, earlier: str, later: str = "") -> "ChangedClaim":
+    def from_texts(
+        cls,
+        earlier: str,
+        later: str = "",
+    ) -> "ChangedClaim":
         """Read a claim and the later one; without a later one, all words of the claim are its old value."""
         return cls(singular_words(earlier), singular_words(later))
 

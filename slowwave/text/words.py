@@ -7,7 +7,7 @@ of numbers in words and units of measure.
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from itertools import pairwise
@@ -263,6 +263,14 @@ def singular_words(text: str) -> frozenset[str]:
 def count_noun(count: int, noun: str) -> str:
     """Return a number of things: "1 message", "1,200 messages"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def count_rows(counts: Mapping[str, int]) -> str:
+    """Return numbers of rows by the names of their tables: "1 message, 2 summaries"."""
+    return ", ".join(
+        f"{count:,} {singularise(name) if count == 1 else name}"
+        for name, count in counts.items()
+    )
 
 
 def compile_word_pattern(*alternatives: str) -> re.Pattern[str]:

@@ -8,9 +8,10 @@ including those of WSL, Cygwin and MSYS. A client's own name of a folder is that
 dashes for other characters than letters and digits, or its path's hash. Two folders that a client would name alike
 (`/a/b-c`, `/a/b/c`) stay two. Any other name only equals itself. The user's `aliases` are applied first.
 
-Answers show the last part of a path. So if no stored name matches, the last parts are compared: "tidepool" is
-"/home/ada/tidepool", unless another workspace ends so too. Settings that delete use `match_workspaces`, which does not
-compare last parts.
+Answers show the last part of a path. So a name that is no whole one is compared with the last parts: "tidepool" is
+"/home/ada/tidepool", unless another workspace ends so too. Only then it is a folder below the current one, and only if
+that exists: else a mistyped name inside a checkout would be the checkout. Settings that delete use `match_workspaces`,
+which does not compare last parts.
 """
 
 import configparser
@@ -72,26 +73,26 @@ def find_workspaces(
         workspaces: the known names, as in the tables.
     """
     names = {name for name in workspaces if name}
-    if matches := match_workspaces(workspace, names):
-        return matches
     groups = find_by_last_parts(workspace, names)
-    return groups[0] if len(groups) == 1 else ()
+    if len(groups) == 1:
+        return groups[0]
+    return match_workspaces(workspace, names)
 
 
 def match_workspaces(
     workspace: str, workspaces: Iterable[str | None]
 ) -> tuple[str, ...]:
-    """Return the known names of a workspace, given by its whole name or path, sorted."""
+    """Return the known names of a workspace, given by its whole name or path, sorted.
+
+    A relative path must be of a folder that exists.
+    """
     names = sorted({name for name in workspaces if name})
     aliases = load_aliases()
     wanted = _follow_alias(workspace, aliases)
     known = {name: _follow_alias(name, aliases) for name in names}
     exact = {name for name in names if _compose(known[name]) == _compose(wanted)}
-    keys = (
-        _compute_composed_keys(_make_absolute(wanted))
-        if not exact or _is_path(wanted)
-        else set()
-    )
+    folder = wanted if _is_path(wanted) else "" if exact else _find_typed_folder(wanted)
+    keys = _compute_composed_keys(folder) if folder else set()
     alike = (
         name for name in names if not keys.isdisjoint(_compute_name_keys(known[name]))
     )
@@ -127,6 +128,40 @@ def find_places(
         if len(found) == 1:
             places[name] = ProjectFolder(found.pop(), "")
     return places
+
+
+def tell_apart(workspaces: Iterable[str | None]) -> dict[str, str]:
+    """Return the shown name of each workspace: the last part of its path, and of those above it as many as tell it from
+    another project of that name.
+    """
+    names = sorted({name for name in workspaces if name})
+    by_end = defaultdict[str, list[str]](list)
+    for name in names:
+        by_end[name_last_part(name)].append(name)
+    shown = dict[str, str]()
+    for end, alike in by_end.items():
+        places = find_places(alike) if len(alike) > 1 else {}
+        projects = {name: places[name].project for name in alike if name in places}
+        if len(set(projects.values())) < 2:
+            shown |= dict.fromkeys(alike, end)
+            continue
+        for name in alike:
+            others = [one for one in alike if projects[one] != projects[name]]
+            shown[name] = _tell_from(name, others)
+    return shown
+
+
+def _tell_from(
+    name: str,
+    others: Iterable[str],
+) -> str:
+    """Return the last parts of a name that no other ends in; the whole name if there are none."""
+    parts = _split(name)
+    ends = [_split(other) for other in others]
+    for count in range(1, len(parts)):
+        if all(end[-count:] != parts[-count:] for end in ends):
+            return "/".join(parts[-count:])
+    return name
 
 
 def _locate(name: str) -> tuple[str, str]:
@@ -210,7 +245,8 @@ def anchor_workspace(name: str) -> str:
 def settle_workspace(workspace: str, workspaces: Iterable[str | None]) -> str:
     """Return the name under which new rows of a workspace are stored.
 
-    This is an absolute path as it is, else a known name that matches, also by its last parts, else the name as given.
+    This is an absolute path as it is, else a known name that matches, also by its last parts, else the folder that the
+    name is here, else the name as given.
 
     Raises:
         UsageError: several known workspaces end so.
@@ -223,7 +259,44 @@ def settle_workspace(workspace: str, workspaces: Iterable[str | None]) -> str:
         anchored, names
     ):
         raise UsageError(explain_unknown_workspace(anchored, names))
-    return next(iter(find_workspaces(anchored, names)), anchored)
+    known = next(iter(find_workspaces(anchored, names)), None)
+    return known or _find_typed_folder(anchored) or _find_own_folder(anchored)
+
+
+def refuse_near_name(
+    name: str,
+    workspaces: Iterable[str | None],
+) -> None:
+    """Refuse a name for a new workspace that is nearly a known one's, which is a slip of the pen.
+
+    Raises:
+        UsageError: the message names the nearest.
+    """
+    names = {known for known in workspaces if known}
+    if not _is_path(name) and name not in names and _list_nearest(name, names):
+        why = explain_unknown_workspace(name, names)
+        raise UsageError(f"{why}; if it is a new one, give the path of its folder")
+
+
+def _find_typed_folder(name: str) -> str:
+    """Return the absolute path of a folder that exists below the current one; empty if there is none."""
+    folder = _make_absolute(name)
+    try:
+        return folder if name and Path(folder).is_dir() else ""
+    except OSError:  # over-long
+        return ""
+
+
+def _find_own_folder(name: str) -> str:
+    """Return the current folder, or its checkout's, if it has this name; else the name as given."""
+    try:
+        here = Path.cwd()
+    except OSError:  # the current folder is gone
+        return name
+    folders = (here, find_project_root(here))
+    return next(
+        (str(one) for one in folders if one is not None and one.name == name), name
+    )
 
 
 def require_workspaces(
@@ -251,7 +324,17 @@ def explain_unknown_workspace(workspace: str, workspaces: Iterable[str | None]) 
             if len(groups) > MOST_LISTED
             else ""
         )
-        return f"{len(groups)} workspaces are called {workspace!r}: {listed}{more}; write more of the path"
+        return f"{len(groups)} projects are called {workspace!r}: {listed}{more}; write more of the path"
+    nearest = _list_nearest(workspace, names)
+    hint = f"; the nearest: {', '.join(map(repr, nearest))}" if nearest else ""
+    return f"no project {workspace!r} is known here{hint}"
+
+
+def _list_nearest(
+    workspace: str,
+    names: Iterable[str],
+) -> list[str]:
+    """Return the names whose last part is most similar to a workspace's."""
     alike = process.extract(
         workspace,
         names,
@@ -260,10 +343,7 @@ def explain_unknown_workspace(workspace: str, workspaces: Iterable[str | None]) 
         limit=3,
         score_cutoff=60.0,
     )
-    hint = (
-        f"; the nearest: {', '.join(repr(name) for name, *_ in alike)}" if alike else ""
-    )
-    return f"no workspace {workspace!r} is known here{hint}"
+    return [name for name, *_ in alike]
 
 
 def find_project_root(folder: Path) -> Path | None:

@@ -68,7 +68,11 @@ STATIC = Path(__file__).parent / "static"
 class Guard:
     """Requires the token, as a cookie or bearer; accepts a POST only if it is small and from the same origin."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str,
+    ) -> None:
         self.app = app
         self.token = token
 
@@ -153,9 +157,13 @@ class Site:
 
     def __init__(self, explorer: Explorer) -> None:
         self.explorer = explorer
-        self.templates = make_environment()
+        self.templates = make_environment(explorer.name_project)
 
-    def answer(self, page: Page, request: Request) -> Response:
+    def answer(
+        self,
+        page: Page,
+        request: Request,
+    ) -> Response:
         """Return a page."""
         data = page.build(
             self.explorer, **page.parse({**request.query_params, **request.path_params})
@@ -166,7 +174,11 @@ class Site:
             else self.render(request, page.template, data)
         )
 
-    async def act(self, page: Page, request: Request) -> Response:
+    async def act(
+        self,
+        page: Page,
+        request: Request,
+    ) -> Response:
         """Run an action, and redirect to the page that lists the actions with how to undo them."""
         form = page.parse(
             dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
@@ -174,7 +186,11 @@ class Site:
         done = await run_in_threadpool(page.build, self.explorer, **form)
         return make_json(done) if wants_json(request) else RedirectResponse("/did", 303)
 
-    def refuse(self, request: Request, refused: Exception) -> Response:
+    def refuse(
+        self,
+        request: Request,
+        refused: Exception,
+    ) -> Response:
         """Return the response for an error: something is missing, or the request is invalid."""
         why = str(refused)
         status = 400
@@ -245,7 +261,7 @@ def render_report(settings: Settings, run: str = "") -> str:
     style = (STATIC / "ui.css").read_text(encoding="utf-8")
     about = {"layout": "alone.html", "style": style, "links": False}
     return (
-        make_environment()
+        make_environment(Explorer(settings).name_project)
         .get_template("run_page.html")
         .render({**about, **describe_run(settings, run)})
     )

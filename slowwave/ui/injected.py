@@ -28,7 +28,7 @@ from slowwave.schemas.errors import UsageError, explain_invalid
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, SESSIONS, TOPICS
 from slowwave.schemas.vocabulary import HOOK_BUDGET
-from slowwave.store.publishing import read_releases
+from slowwave.store.publishing import find_release_before, list_kept_releases
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
 from slowwave.text.fence import fence_block
@@ -312,15 +312,15 @@ def compare(
 ) -> Data:
     """Return the claims that were added, changed or removed between two releases."""
     store = Store.open(at.settings.store, at.settings.space)
-    names = [release.name for release in read_releases(store)]
+    kept = list_kept_releases(store)
     later = Snapshot(at.settings.store, at.settings.space, new or None)
-    before = f"r{max(1, later.release.number - 1)}"
-    earlier = Snapshot(at.settings.store, at.settings.space, old or before)
+    before = old or find_release_before(store, later.release) or later.release.name
+    earlier = Snapshot(at.settings.store, at.settings.space, before)
     differences = compare_releases(earlier, later, read_decisions(store))
     return {
         "old": earlier.release.name,
         "new": later.release.name,
-        "releases": names[::-1][:ROWS],
+        "releases": [one.name for one in kept][::-1][:ROWS],
         "count": len(differences),
         "kinds": Counter(difference.kind for difference in differences),
         "differences": _describe_differences(

@@ -17,7 +17,13 @@ from slowwave.recall.hits import GROUPS, Hit, Hits
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View
 from slowwave.recall.views.show import NodeLineage, show
-from slowwave.schemas.errors import NoSuchId, UsageError, explain_invalid
+from slowwave.schemas.errors import (
+    NoSuchId,
+    SlowwaveError,
+    UsageError,
+    explain_invalid,
+)
+from slowwave.schemas.places import name_last_part
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import Table
 from slowwave.text.times.days import localise
@@ -83,6 +89,13 @@ class Explorer:
         """Close the memory: the next page opens it again, with a new release."""
         with self._opening:
             self._memory = None
+
+    def name_project(self, workspace: str) -> str | None:
+        """Return the shown name of a project, which tells projects of one name apart."""
+        try:
+            return self.memory.name_project(workspace)
+        except SlowwaveError:
+            return name_last_part(workspace)
 
     @property
     def view(self) -> View:

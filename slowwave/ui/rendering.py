@@ -1,7 +1,8 @@
 """How the pages show values: days, speakers, projects, and texts with their code spans."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from functools import partial
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -14,14 +15,20 @@ from slowwave.schemas.vocabulary import Role, is_own
 from slowwave.text.cells import LISTED_CHARS, shorten_text
 from slowwave.text.fence import escape_control, find_code
 from slowwave.text.times.days import format_day, format_minute
+from slowwave.text.words import count_noun, count_rows
 from slowwave.ui.page import Data, date_text, read_said_at
 
 Piece = tuple[str, object]
 """A part of a text, and what it is marked with: True, the id of a claim, or nothing."""
 
 
-def make_environment() -> Environment:
-    """Return the template environment: everything is escaped, and invisible characters are shown by their codes."""
+def make_environment(
+    name_project: Callable[[str], str | None] = name_last_part,
+) -> Environment:
+    """Return the template environment: everything is escaped, and invisible characters are shown by their codes.
+
+    name_project: returns the shown name of a project.
+    """
     made = Environment(
         loader=PackageLoader("slowwave.ui"),
         autoescape=True,
@@ -38,8 +45,10 @@ def make_environment() -> Environment:
     made.filters["dated"] = date_text
     made.filters["listed"] = lambda text: shorten_text(text, LISTED_CHARS)
     made.filters["voice"] = show_voice
-    made.filters["project"] = link_project
-    made.filters["project_name"] = name_last_part
+    made.filters["project"] = partial(link_project, name_project)
+    made.filters["project_name"] = name_project
+    made.filters["noun"] = count_noun
+    made.globals["count_rows"] = count_rows
     made.filters["lag"] = format_lag
     made.filters["moment"] = lambda at: format_minute(at) if at else "undated"
     made.filters["code"] = show_code
@@ -74,11 +83,14 @@ def show_voice(row: Data) -> str:
     return ", ".join(filter(None, (voice, trust)))
 
 
-def link_project(name: str | None) -> Markup | str:
-    """Return a project's name, the last part of its path as in answers, with a link to its page; the path on hover."""
+def link_project(
+    name_project: Callable[[str], str | None],
+    name: str | None,
+) -> Markup | str:
+    """Return a project's name as in answers, with a link to its page; the path on hover."""
     if not name:
         return ""
-    shown = escape_control(name_last_part(name))
+    shown = escape_control(name_project(name) or name)
     return Markup('<a href="/project/{}" title="{}">{}</a>').format(
         quote(name), escape_control(name), shown
     )

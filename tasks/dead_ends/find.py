@@ -133,7 +133,11 @@ def _find_undone(moves: Sequence[Move]) -> Iterator[Place]:
         yield tried[0], at, _build(moves, tried, failure, instead)
 
 
-def _find_other_version(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
+def _find_other_version(
+    moves: Sequence[Move],
+    at: int,
+    taken: set[int],
+) -> list[int]:
     """Return the place of the command that made a dependency of the same names, which is made one of other versions."""
     names = _list_added(moves[at])
     for n in range(at - 1, -1, -1):
@@ -169,7 +173,11 @@ def _is_alike(attempt: Move, other: Move) -> bool:
     return attempt.words == other.words
 
 
-def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
+def _find_restored(
+    moves: Sequence[Move],
+    at: int,
+    taken: set[int],
+) -> list[int]:
     """Return the places of what an undoing command takes back; the first is the attempt."""
     undo = moves[at]
     before = [n for n in range(_find_begun(moves, at), at) if n not in taken]
@@ -197,7 +205,9 @@ def _find_restored(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]
 
 
 def _find_reverted(
-    moves: Sequence[Move], before: Sequence[int], undo: Move
+    moves: Sequence[Move],
+    before: Sequence[int],
+    undo: Move,
 ) -> list[int]:
     """Return the place of the command of the same program that another one takes back: one with the same arguments, if
     there is one.
@@ -229,7 +239,11 @@ def _is_set_aside(moves: Sequence[Move], at: int) -> bool:
     return any(move.kind is not MoveKind.UNDO for move in following)
 
 
-def _find_added(moves: Sequence[Move], before: Sequence[int], undo: Move) -> list[int]:
+def _find_added(
+    moves: Sequence[Move],
+    before: Sequence[int],
+    undo: Move,
+) -> list[int]:
     """Return the places of the commands that added the dependencies that a command takes out."""
     if not (match_program(undo.words, "removes") or match_program(undo.words, "adds")):
         return []
@@ -250,7 +264,9 @@ def _restores(undo: Move, move: Move) -> bool:
 
 
 def _find_commands_before_failure(
-    moves: Sequence[Move], before: Sequence[int], undo: Move
+    moves: Sequence[Move],
+    before: Sequence[int],
+    undo: Move,
 ) -> list[int]:
     """Return the last command that worked before something failed, with its earlier tries."""
     near = [n for n in before if undo.turn - moves[n].turn <= NEAR]
@@ -301,7 +317,11 @@ def _made(move: Move, targets: Sequence[str]) -> bool:
     )
 
 
-def _find_inverse(moves: Sequence[Move], at: int, taken: set[int]) -> list[int]:
+def _find_inverse(
+    moves: Sequence[Move],
+    at: int,
+    taken: set[int],
+) -> list[int]:
     """Return the place of the edit that a later edit of its file undoes."""
     later = moves[at]
     for n in range(at - 1, -1, -1):
@@ -362,7 +382,11 @@ def _changes_line(move: Move) -> bool:
     return any(line.strip() not in kept for line in move.old.splitlines())
 
 
-def _is_refused_between(moves: Sequence[Move], start: int, end: int) -> bool:
+def _is_refused_between(
+    moves: Sequence[Move],
+    start: int,
+    end: int,
+) -> bool:
     """Return True if the person said no between two places."""
     return any(
         move.kind is MoveKind.PERSON and REFUSAL.search(move.line[:REFUSING])
@@ -370,7 +394,11 @@ def _is_refused_between(moves: Sequence[Move], start: int, end: int) -> bool:
     )
 
 
-def _fails_between(moves: Sequence[Move], start: int, end: int) -> bool:
+def _fails_between(
+    moves: Sequence[Move],
+    start: int,
+    end: int,
+) -> bool:
     """Return True if a check or command failed between two places."""
     return any(
         move.ok is False and move.kind is not MoveKind.LOOK
@@ -401,7 +429,11 @@ def get_share(names: frozenset[str], others: frozenset[str]) -> float:
     return len(names & others) / len(names) if names else 0.0
 
 
-def _find_failure(moves: Sequence[Move], start: int, end: int) -> int | None:
+def _find_failure(
+    moves: Sequence[Move],
+    start: int,
+    end: int,
+) -> int | None:
     """Return the place of what shows that an attempt failed: the last failure, else the person's last words, else what
     the model said of what it saw, or the last check.
     """

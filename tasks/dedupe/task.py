@@ -112,7 +112,9 @@ def _split_by_id(rows: pa.Table, ids: pa.Array) -> tuple[pa.Table, pa.Table]:
 
 
 def add_vectors(
-    store: Store, claims: pa.Table, where: pc.Expression | None
+    store: Store,
+    claims: pa.Table,
+    where: pc.Expression | None,
 ) -> pa.Table:
     """Return the claims (all that match `where`) with `vector` as a dictionary, whose rows are taken without copies."""
     ids = claims["claim_id"]

@@ -74,7 +74,11 @@ class Plan:
         )
 
 
-def read_forgotten(store: Store, kind: str, column: str = "row_id") -> set[str]:
+def read_forgotten(
+    store: Store,
+    kind: str,
+    column: str = "row_id",
+) -> set[str]:
     """Return a column's values of the rows of FORGOTTEN of a kind: message, title or quarantine."""
     values: list[str] = store.read(FORGOTTEN, [column], pc.field("kind") == kind)[
         column
@@ -92,7 +96,9 @@ def touch(lists: pa.ChunkedArray, ids: Collection[str]) -> pa.Array:
 
 
 def find_summaries(
-    summaries: pa.Table, sessions: Set[str], claims: Collection[str]
+    summaries: pa.Table,
+    sessions: Set[str],
+    claims: Collection[str],
 ) -> set[str]:
     """Return ids of the summaries of these sessions, those with these claims as members, and all summaries above them.
 

@@ -29,6 +29,7 @@ from slowwave.tasks.forget.exports import list_exports
 from slowwave.tasks.forget.plan import Plan, read_forgotten
 from slowwave.tasks.forget.spelling import Words
 from slowwave.tasks.ingest.vault import find_broken_chains
+from slowwave.text.words import count_noun, count_rows
 
 FORMAT = "slowwave-forgetting/1"
 FOLDER = "certificates"
@@ -97,7 +98,11 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
     return result
 
 
-def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
+def write_certificate(
+    plan: Plan,
+    store: Store,
+    live: Release | None,
+) -> Path:
     """Scan the store, write the certificate of a plan that is carried out, and return its path in the space's folder.
 
     The certificate's `digest` covers all its other fields.
@@ -134,13 +139,18 @@ def write_certificate(plan: Plan, store: Store, live: Release | None) -> Path:
 
 def describe_certificate(path: Path, certificate: Plain) -> tuple[str, str]:
     """Return a certificate's content in two lines."""
-    rows = ", ".join(f"{count:,} {name}" for name, count in certificate["rows"].items())
+    rows = count_rows(certificate["rows"])
     scan = certificate["scan"]
-    canaries = f"{len(certificate['canaries']['marks'])} canaries found in {scan['found']} of {scan['files']:,} files"
-    return (
-        f"Forgotten: {rows}.",
-        f"{canaries} ({scan['bytes'] / 1e6:,.1f} MB). Certificate: {path}",
+    found = scan["found"]
+    files = (
+        f"{count_noun(scan['files'], 'file')} searched ({scan['bytes'] / 1e6:,.1f} MB)"
     )
+    left = (
+        f"a trace is left in {count_noun(found, 'file')}"
+        if found
+        else "no trace is left"
+    )
+    return (f"Forgotten: {rows}.", f"{files}: {left}. Certificate: {path}")
 
 
 def load_certificate(path: Path) -> Plain:

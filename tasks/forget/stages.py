@@ -311,5 +311,9 @@ STAGES: tuple[Callable[[Store, Plan], None], ...] = (
 )
 
 
-def _merge(store: Store, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+def _merge(
+    store: Store,
+    table: Table,
+    rows: Sequence[Mapping[str, Any]],
+) -> None:
     store.merge(table, pa.Table.from_pylist(rows, schema=table.schema))

@@ -106,7 +106,9 @@ def build_claims_answer(categories: tuple[str, ...], limit: int) -> type[ClaimsA
 
 
 def read_answer(
-    part: ChunkRequest, completion: Completion, rows: Sequence[Mapping[str, Any]]
+    part: ChunkRequest,
+    completion: Completion,
+    rows: Sequence[Mapping[str, Any]],
 ) -> ParsedClaims:
     """Return the claims of an answer that their quotes support, and the rejected ones with the reason.
 
@@ -212,7 +214,10 @@ class _PromptEvidence:
     """The workspaces and speakers of the session. A claim may name them even if the chunk does not."""
 
     def explain_unfounded(
-        self, text: str, numbers: Collection[int], quote: str
+        self,
+        text: str,
+        numbers: Collection[int],
+        quote: str,
     ) -> str | None:
         """Return why the numbered messages and those near them do not support a text, or None if they do."""
         places = [at for at, turn in enumerate(self.turns) if turn.number in numbers]

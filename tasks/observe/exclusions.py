@@ -1,6 +1,7 @@
 """Claims that a person excluded. They are not made again, so the next run withdraws the stored ones."""
 
 from collections.abc import Mapping
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +32,12 @@ def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
     details = pc.if_else(is_left_out, pa.scalar(None, pa.string()), kept["detail"])
     at = kept.schema.get_field_index("detail")
     return kept.set_column(at, kept.schema.field(at), details)
+
+
+def list_left_out_with_claims(exclusions: pa.Table) -> set[str]:
+    """Return the ids of the messages that are left out since they tell nothing but an excluded claim."""
+    of_claims = exclusions.filter(pc.equal(exclusions["kind"], CLAIM))
+    return set(chain.from_iterable(of_claims["inactive"].to_pylist()))
 
 
 def _hash_column(claims: pa.Table, name: str) -> pa.Array:

@@ -235,7 +235,11 @@ def compute_observe_key(settings: ObserveSettings) -> str:
 
 
 def _build_claims(
-    spoken: list[dict[str, Any]], coding: bool, max_share: float, *, in_layers: bool
+    spoken: list[dict[str, Any]],
+    coding: bool,
+    max_share: float,
+    *,
+    in_layers: bool,
 ) -> list[dict[str, Any]]:
     """Return rows of one session's claims."""
     find = _find_coding_candidates if coding else _find_personal_candidates
@@ -393,7 +397,9 @@ def _get_min_probability(is_short: bool, human: bool) -> float:
 
 
 def _build_coding_candidate(
-    unit: Unit, scored: ScoredSentence, standing_logit: float
+    unit: Unit,
+    scored: ScoredSentence,
+    standing_logit: float,
 ) -> ClaimCandidate:
     """Return a candidate of the coding pack. A sentence that leans on another is never shown without a query."""
     category = find_coding_category(unit.text, count_feature_words(unit.row["text"]))

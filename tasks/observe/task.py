@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import Any
 
@@ -52,7 +53,11 @@ from slowwave.tasks.observe.corrections import (
     find_corrected_claims,
     read_corrections,
 )
-from slowwave.tasks.observe.exclusions import add_exclusions, remove_excluded_claims
+from slowwave.tasks.observe.exclusions import (
+    add_exclusions,
+    list_left_out_with_claims,
+    remove_excluded_claims,
+)
 from slowwave.tasks.observe.layers import SHIPPED, can_open_layers
 from slowwave.tasks.observe.observe import (
     COLUMNS,
@@ -337,7 +342,11 @@ def _weigh_group_claims(
     return weigh_claims(claims, texts, read_trust(job.store, ids))
 
 
-def _write_claims(job: Job, claims: pa.Table, report: StepReport) -> None:
+def _write_claims(
+    job: Job,
+    claims: pa.Table,
+    report: StepReport,
+) -> None:
     """Write claims, and count the rows and the claims withdrawn."""
     report.rows_out += job.store.merge(CLAIMS, claims)
     is_withdrawn = pc.is_in(claims["reason"], pa.array(WITHDRAWALS))
@@ -360,7 +369,8 @@ def _observe_group(
     """
     ids = group["session_id"].to_list()
     # 1. Extract claims. A session in `seen.pending` waits for the model.
-    live, shared = _read_active_messages(job, group)
+    exclusions = job.store.read(EXCLUSIONS)
+    live, shared = _read_active_messages(job, group, exclusions)
     shown = mask.mask_messages(live)
     told, _ = _split_by_session(shown, corrected)
     seen = _extract_group_claims(job, told, model, report, reader)
@@ -368,7 +378,6 @@ def _observe_group(
     claims = _join_claims(own, _build_given(live, shared, corrected), seen.pending)
     claims = _weigh_group_claims(job, claims, live, shared, ids)
     # 2. Write what differs from the stored ones.
-    exclusions = job.store.read(EXCLUSIONS)
     stored, waiting = _split_by_session(
         job.store.read_ids(CLAIMS, ids, by="session_id"), seen.pending
     )
@@ -385,18 +394,23 @@ def _observe_group(
     mark_sessions_done(job.store, "observe", done, seen.notes)
 
 
-def _read_active_messages(job: Job, group: pl.DataFrame) -> tuple[pa.Table, pa.Table]:
+def _read_active_messages(
+    job: Job,
+    group: pl.DataFrame,
+    exclusions: pa.Table,
+) -> tuple[pa.Table, pa.Table]:
     """Return the sessions' active messages: the transcripts' own, and those that another memory shared.
 
-    Tool output is not read: it is most of a coding session's bytes, and nobody said it.
+    A message that is left out with its claim is read, since its neighbours are read with it. Tool output is not read:
+    it is most of a coding session's bytes, and nobody said it.
     """
     ids = group["session_id"].to_list()
     messages = job.store.read_ids(
         MESSAGES, ids, by="session_id", where=pc.field("origin") != Origin.TOOL
     )
-    inactive = pa.array(
-        [message for row in group["inactive"].to_list() for message in row], pa.string()
-    )
+    gone = set(chain.from_iterable(group["inactive"].to_list()))
+    gone -= list_left_out_with_claims(exclusions)
+    inactive = pa.array(sorted(gone), pa.string())
     active = messages.filter(pc.invert(pc.is_in(messages["message_id"], inactive)))
     is_shared = pc.equal(active["source"], SHARED)
     return active.filter(pc.invert(is_shared)), active.filter(is_shared)
@@ -418,7 +432,11 @@ def _read_texts(live: pa.Table, shared: pa.Table) -> tuple[list[str], list[str]]
     return rows["message_id"].to_pylist(), rows["text"].to_pylist()
 
 
-def _join_claims(own: pa.Table, shared: pa.Table, pending: Collection[str]) -> pa.Table:
+def _join_claims(
+    own: pa.Table,
+    shared: pa.Table,
+    pending: Collection[str],
+) -> pa.Table:
     """Return the claims of the transcripts and of other memories, without those of pending sessions."""
     claims, _ = _split_by_session(pa.concat_tables([own, shared]), pending)
     return claims
@@ -447,7 +465,9 @@ def _select_withdrawn(
 
 
 def _explain_withdrawn(
-    claims: pa.Table, kept: pa.Table, masked: Collection[str] = ()
+    claims: pa.Table,
+    kept: pa.Table,
+    masked: Collection[str] = (),
 ) -> dict[str, str]:
     """Return by id why claims are withdrawn: they are masked, or not among those kept, since a person left them out."""
     left_out = set(claims["claim_id"].to_pylist()) - set(kept["claim_id"].to_pylist())
@@ -562,7 +582,11 @@ def _collect_made(stored: pa.Table, key: str | None = None) -> Made:
     }
 
 
-def add_keywords(job: Job, table: pa.Table, report: StepReport) -> pa.Table:
+def add_keywords(
+    job: Job,
+    table: pa.Table,
+    report: StepReport,
+) -> pa.Table:
     """Return rows of CLAIMS with keywords, if there is an encoder and keywords are enabled."""
     encoder = get_encoder_if_there(job, report) if table.num_rows else None
     if encoder is None or not job.settings.keywords.top:
@@ -652,7 +676,9 @@ Rows = dict[str, dict[str, Any]]
 
 
 def select_changed_rows(
-    claims: pa.Table, stored: pa.Table, reasons: Mapping[str, str]
+    claims: pa.Table,
+    stored: pa.Table,
+    reasons: Mapping[str, str],
 ) -> pa.Table:
     """Return the rows to write: new claims, changed claims, and stored claims that are no longer made.
 

@@ -112,7 +112,11 @@ class SpokenSentence:
             return self.whole
         return f"{self.whole} ({answered.text})"
 
-    def cut(self, start: int, end: int) -> "SpokenSentence":
+    def cut(
+        self,
+        start: int,
+        end: int,
+    ) -> "SpokenSentence":
         """Return a part of the sentence, by its place there, as a sentence."""
         here = self.turn.sentences[self.at]
         text = here.text[start:end]
@@ -197,7 +201,11 @@ class Unit:
         )
 
 
-def _join_idle(opens: str, sentence: str, closes: str) -> str:
+def _join_idle(
+    opens: str,
+    sentence: str,
+    closes: str,
+) -> str:
     """Return a sentence with what stands before and after it in its line, without marks before the first word."""
     before = NO_WORD.sub("", opens.rpartition("\n")[2])
     after = closes.partition("\n")[0]
@@ -404,7 +412,11 @@ def collect_speakers(
     return names, list_short_forms(parts)
 
 
-def is_adjacent(text: str, a: Sentence, b: Sentence) -> bool:
+def is_adjacent(
+    text: str,
+    a: Sentence,
+    b: Sentence,
+) -> bool:
     """Return True if no sentence, paragraph break or masked text lies between two sentences."""
     return b.position == a.position + 1 and "\n\n" not in text[a.end : b.start]
 

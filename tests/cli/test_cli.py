@@ -118,7 +118,7 @@ def test_what_lacks_a_step_is_filled_in_and_nothing_else_can_be(
         typed("reprocess", *words, "--missing", "--store", copy).output for words in odd
     ]
     for text, said in zip(
-        told, ("gists and summaries can", "no workspace '/w' is known"), strict=True
+        told, ("gists and summaries can", "no project '/w' is known"), strict=True
     ):
         assert said in text
 
@@ -500,6 +500,18 @@ def test_an_export_holds_the_released_rows_and_says_so(
     assert typed("export", tmp_path / "out", "--store", store).exit_code == 1
 
 
+def test_a_list_that_is_cut_says_how_many_there_are(store: Path) -> None:
+    every = json.loads(
+        typed("show", "claims", "--limit", 9_999, "--json", "--store", store).output
+    )
+    cut = typed("show", "claims", "--limit", 2, "--store", store).output
+    assert cut.endswith(f"\n2 of {len(every)}; --limit N for more\n")
+    whole = typed("show", "claims", "--limit", len(every), "--store", store).output
+    assert "--limit N" not in whole
+    slip = typed("show", "claim", "--store", store)
+    assert "Did you mean `slowwave show claims`?" in slip.stderr
+
+
 def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(store, copy)
@@ -528,7 +540,13 @@ def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> N
         )
     ]
     assert "nightly" in kinds
-    assert typed("rollback", "r77", "--store", copy).exit_code == 1
+    # a slip is no run, and says which there are
+    before = typed("inspect", "runs", "--json", "--store", copy).output
+    slip = typed("rollback", "r77", "--store", copy)
+    assert (slip.exit_code, "there are: r1, r2, r3" in slip.output) == (1, True)
+    assert typed("inspect", "runs", "--json", "--store", copy).output == before
+    forward = typed("rollback", "r2", "--store", copy).output
+    assert forward.endswith("You are back at the newest.\n")
 
 
 @pytest.fixture
@@ -594,9 +612,9 @@ def test_a_new_name_is_a_folder_here_or_the_last_part_of_a_path(barns: Path) -> 
         (["alias", "barn"], "write `slowwave config alias OLD NEW`"),
         (["alias", "barn", "x", "y"], "write `slowwave config alias OLD NEW`"),
         (["rename", "barn", "."], "write `slowwave config alias OLD NEW`"),
-        (["alias", "", "."], "the name of a workspace is empty"),
-        (["alias", "stall", "."], "2 workspaces are called 'stall'"),
-        (["alias", "barn", "/home/ada/barn/"], "are one workspace already"),
+        (["alias", "", "."], "the name of a project is empty"),
+        (["alias", "stall", "."], "2 projects are called 'stall'"),
+        (["alias", "barn", "/home/ada/barn/"], "are one project already"),
     ],
 )
 def test_an_alias_that_names_no_two_workspaces_is_refused(
@@ -605,6 +623,34 @@ def test_an_alias_that_names_no_two_workspaces_is_refused(
     done = typed("config", *words)
     assert (done.exit_code, message in done.output) == (1, True)
     assert "aliases = {}" in typed("config").output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["briefing", "--project", "born"],
+        ["skill", "--project", "born"],
+        ["recall", "hay", "--project", "born"],
+        ["show", "claims", "--project", "born"],
+        ["show", "habits", "--project", "born"],
+        ["remember", "We keep hay.", "--project", "born"],
+    ],
+)
+def test_a_slip_inside_a_known_checkout_is_not_that_checkout(
+    words: list[str], barns: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (barns / "yard" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(barns / "yard")
+    assert typed("remember", "We keep oats.", "--project", ".").exit_code == 0
+    done = typed(*words)
+    told = "no project 'born' is known here; the nearest: '/home/ada/barn'"
+    assert (done.exit_code, told in done.output) == (1, True), done.output
+
+
+def test_in_a_renamed_folder_its_own_name_is_a_new_one(barns: Path) -> None:
+    (barns / ".git").mkdir()
+    made = json.loads(typed("config", "alias", "barn", "farm", "--json").output)
+    assert (made["old"], made["new"]) == ("/home/ada/barn", str(barns))
 
 
 def test_help_is_shown_after_any_word() -> None:

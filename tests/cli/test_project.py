@@ -328,7 +328,7 @@ def test_pages_of_decisions_are_named_by_their_topics(
         (("--to", "claude"), "this folder is no project that the memory knows"),
         (
             ("--to", "claude", "--workspace", "ap"),
-            "no workspace 'ap' is known here; the nearest: 'api'",
+            "no project 'ap' is known here; the nearest: 'api'",
         ),
         (
             ("--to", "claude", "--workspace", "api"),

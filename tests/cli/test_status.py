@@ -73,7 +73,10 @@ def test_it_says_what_waits_and_the_briefing_opens_with_it_after_a_day(
     told = typed("status")
     assert (told.exit_code, told.output.count("\n")) == (0, 12)
     assert "Covers 6 of 6 transcripts (6 sessions), up to 2 Nov 2026, " in told.output
-    assert "1: 1 torn line: the JSON object does not end" in told.output
+    assert (
+        "unreadable  1 line or file: 1 torn line: the JSON object does not end"
+        in told.output
+    )
     assert "nightly" in told.output
     assert "hooks       codex\n" in told.output
     covered = typed("briefing").output
@@ -162,7 +165,7 @@ def test_it_tells_of_a_store_without_runs_and_of_one_that_is_half_moved_into_an_
     store.merge(RUNS, pa.Table.from_pylist([row], schema=RUNS.schema))
     assert f"nightly {format_minute(at)}, failed\n" in typed("status", "--stats").output
     assert (told.exit_code, "last run    none is noted\n" in told.output) == (3, True)
-    line = "encrypted   no: an encrypted folder beside the store is not mounted in its place, see docs/install.md\n"
+    line = "encryption  off: an encrypted folder beside the store is not mounted in its place, see docs/install.md\n"
     assert line in told.output
 
 

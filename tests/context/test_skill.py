@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pytest
 import skills_ref
 import yaml
@@ -21,7 +22,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import CLAIMS, PATTERNS
+from slowwave.schemas.tables import ACTIONS, CLAIMS, PATTERNS
 from slowwave.store.publishing import publish
 from slowwave.store.store import Store
 from slowwave.tasks.llm.fence import has_injection
@@ -382,3 +383,45 @@ def test_a_folders_name_is_no_tag_in_the_description() -> None:
     assert front["description"].startswith(
         "What earlier sessions settled about ti‹system-reminder›de\\u202e: what"
     )
+
+
+def test_a_block_of_a_moved_folder_keeps_its_lines_until_the_names_are_joined(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = shutil.copytree(store, tmp_path / "copy")
+    here = tmp_path / "pool"
+    (here / ".git").mkdir(parents=True)
+    file = here / "SKILL.md"
+    assert typed(root, "--project", TIDEPOOL, "--out", file).exit_code == 0
+    before = file.read_text(encoding="utf-8")
+    made = Store.open(root)
+    row = claim_row("o-pool", "x", "x", "ses-a-m0", workspace=str(here))
+    add(made, CLAIMS, [row])
+    publish(made, "run", "hash-384")
+    # another project, of which no file is here: said, and written
+    lost = typed(root, "--project", here, "--out", tmp_path / "SKILL.md")
+    assert (lost.exit_code, lost.stderr) == (0, "")
+    monkeypatch.chdir(here)
+    elsewhere = tmp_path / "other" / "SKILL.md"
+    elsewhere.parent.mkdir()
+    elsewhere.write_text(before, encoding="utf-8")
+    lost = typed(root, "--project", here, "--out", elsewhere)
+    assert lost.exit_code == 0
+    assert re.search(r"0 of \d+ lines are left", lost.stderr)
+    # the files that agents worked on are here: refused
+    paths = made.read(ACTIONS, ["path"], pc.field("workspace") == TIDEPOOL)["path"]
+    path = next(one for one in paths.to_pylist() if one and "/" in one)
+    (here / path).parent.mkdir(parents=True)
+    (here / path).touch()
+    lost = typed(root, "--out", file)
+    assert lost.exit_code == 1
+    assert f"`slowwave config alias {TIDEPOOL} {here}` joins the two" in lost.stderr
+    assert file.read_text(encoding="utf-8") == before
+    alias = ["config", "alias", TIDEPOOL, str(here), "--store", str(root)]
+    assert CliRunner().invoke(app, alias).exit_code == 0
+    assert typed(root, "--out", file).exit_code == 0
+    assert file.read_text(encoding="utf-8").count("\n- ") >= before.count("\n- ")
+    CliRunner().invoke(app, alias)
+    (tmp_path / "config" / "slowwave" / "slowwave.toml").unlink()
+    assert typed(root, "--out", file, "--force").exit_code == 0
+    assert file.read_text(encoding="utf-8").count("\n- ") == 0

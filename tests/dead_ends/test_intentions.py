@@ -383,7 +383,7 @@ def test_a_reason_belongs_to_the_part_before_it() -> None:
             "To be told when the talk is of celery or acks.",
         ),
         ("once node 22 is in, drop tsx", "To be told when node 22 comes up."),
-        ("do it", "No moment is known at which to tell it."),
+        ("do it", "Told at no fixed time."),
     ],
 )
 def test_a_stranger_is_told_when_it_will_be_told(said: str, moment: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
+from slowwave.cli.ask import format_change, format_hit
 from slowwave.context.projects.briefing import collect_due
 from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.skill import collect_skill_lines
@@ -21,6 +22,7 @@ from slowwave.schemas.tables import CLAIMS
 from slowwave.store import Store
 from slowwave.tasks.forget.select import Wanted
 from slowwave.tasks.llm.fence import has_injection
+from slowwave.text.times.days import format_day
 from slowwave.ui.page import Explorer
 from slowwave.ui.pages import show_claim
 from tests.command_line import typed
@@ -116,6 +118,31 @@ def test_a_correction_is_recalled_at_once_and_replaces_the_claim_in_the_night(
     hits = open_memory(settings).recall("which port does the staging gateway listen on")
     assert RIGHT in hits[0].text
     assert note.startswith("note-")
+
+
+def test_a_correction_goes_before_an_answer_to_what_it_corrects(
+    settings: Settings, tmp_path: Path
+) -> None:
+    memory, wrong = open_memory(settings), find_id(settings, "9443")
+    query = "understood, the staging gateway it is"
+    before = memory.recall(query, kinds=("message",))
+    answer = next(hit for hit in before if hit.text == SAID[1][1])
+    assert any(fragment.text == OLD for fragment in answer.pair)  # it shows the claim
+    memory.correct(wrong, RIGHT)
+    hits = memory.recall(query, kinds=("message",))
+    texts = [hit.text for hit in hits]
+    told = hits[texts.index(answer.text)]
+    assert texts.index(RIGHT) < texts.index(answer.text)
+    assert (told.status, told.successor.text) == ("active", RIGHT)
+    day = format_day(told.successor.observed_at)
+    assert format_change(told) == f"corrected by you on {day}: “{RIGHT}”"
+    # after the night the correction is printed once
+    run_next(settings, tmp_path)
+    after = open_memory(settings).recall(RIGHT)
+    (note,) = [hit for hit in after if hit.text == RIGHT]
+    assert note.claim == WHOLE
+    assert format_hit(1, note).count(RIGHT) == 1
+    assert f"\n   (corrects: {OLD.removesuffix('.')})\n" in format_hit(1, note)
 
 
 @pytest.mark.parametrize("what", ["note", "change"])

@@ -379,5 +379,5 @@ def test_markdown_is_for_people_and_a_workspace_is_named_as_anywhere_else(
     )
     with pytest.raises(UsageError, match="is there already"):
         export_learnings(config(tmp_path / "s"), tmp_path / "out.md")
-    with pytest.raises(UsageError, match="no workspace 'nope' is known here"):
+    with pytest.raises(UsageError, match="no project 'nope' is known here"):
         export_learnings(config(tmp_path / "s"), tmp_path / "c.json", "nope")

@@ -283,7 +283,7 @@ def test_the_samples_habits_are_told_by_the_memory(
         ("tidepool-ingest", "make check (test): 3 times in 3 turns, 100% went well"),
         (
             "tidepool-ingest",
-            "edit → make check: in 3 of the 3 turns that have the first step",
+            "`make check` follows edit (3 of 3 times)",
         ),
     }
     (one,) = memory.habits("/home/ada/tidepool/", "command")

@@ -330,14 +330,14 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     (
         "recall",
         {"query": "gauge", "workspace": "/tied"},
-        "no workspace '/tied' is known here; the nearest: '/tide'",
+        "no project '/tied' is known here; the nearest: '/tide'",
     ),
     (
         "context",
         {"query": "gauge", "workspace": "/tied"},
-        "no workspace '/tied' is known here",
+        "no project '/tied' is known here",
     ),
-    ("briefing", {"workspace": "/tied"}, "no workspace '/tied' is known here"),
+    ("briefing", {"workspace": "/tied"}, "no project '/tied' is known here"),
     (
         "claims",
         {"category": "decisions"},

@@ -113,7 +113,7 @@ def test_recall_sessions_blocks_and_briefings_know_it(
 
 
 def test_an_unknown_one_is_told_with_the_nearest(memory: Memory, folder: Path) -> None:
-    told = f"no workspace 'apo' is known here; the nearest: '{folder}'"
+    told = f"no project 'apo' is known here; the nearest: '{folder}'"
     assert memory.recall(ASKED, workspace="apo").reason == told
     assert memory.sessions(ASKED, workspace="apo").reason == told
     assert memory.context(ASKED, 500, workspace="apo").reason == told
@@ -133,7 +133,7 @@ def test_a_command_ends_with_an_error_for_an_unknown_one(
     words = [ASKED] if command in ("recall", "context") else []
     done = typed(*command.split(), *words, "--workspace", "apo", "--store", root)
     assert done.exit_code != 0
-    assert "no workspace 'apo' is known here; the nearest:" in done.stderr
+    assert "no project 'apo' is known here; the nearest:" in done.stderr
 
 
 @pytest.mark.parametrize(

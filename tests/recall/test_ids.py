@@ -210,12 +210,12 @@ def test_the_other_commands_take_short_ids_too(folder: Path) -> None:
         session["native_id"][:13],
         session["native_id"],
     ):
-        assert "1 sessions chosen" in run(
+        assert "1 session chosen" in run(
             "reprocess", "dedupe", "--session", name, store=folder
         )
         assert "Would go" in run("forget", "--session", name, "--dry-run", store=folder)
     for name in (claim["message_ids"][0][:12], claim["claim_id"][:12]):
-        assert "Would go: 1 messages" in run(
+        assert "Would go: 1 message" in run(
             "forget", "--message", name, "--dry-run", store=folder
         )
         run("show", "related", name, store=folder)

@@ -284,7 +284,7 @@ def test_a_block_that_nobody_asked_for_keeps_the_stricter_floor(tmp_path: Path) 
 def test_why_nothing_is_found(memory: Memory, tmp_path: Path) -> None:
     assert (
         memory.recall("cache", workspace="nowhere").reason
-        == "no workspace 'nowhere' is known here"
+        == "no project 'nowhere' is known here"
     )
     build_wordless(tmp_path / "empty")
     assert (

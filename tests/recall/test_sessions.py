@@ -170,7 +170,7 @@ def test_silence_and_a_store_that_is_away(root: Path, tmp_path: Path) -> None:
     moved = Path(shutil.copytree(root, tmp_path / "store"))
     memory = Memory.open(moved, encoder=HashEncoder())
     nothing = memory.sessions("zzyzx", workspace="nowhere")
-    assert (nothing, nothing.reason) == ([], "no workspace 'nowhere' is known here")
+    assert (nothing, nothing.reason) == ([], "no project 'nowhere' is known here")
     assert memory.sessions(CACHE)
     moved.rename(tmp_path / "away")
     with pytest.raises(StoreMissing):

@@ -234,6 +234,23 @@ def test_they_are_told_by_id_and_by_name(tmp_path: Path) -> None:
     assert {one["id"] for one in shown["related"]} == {"00000002", "00000003"}
 
 
+def test_a_file_of_a_project_that_nothing_names_is_not_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "tide"
+    (here / ".git").mkdir(parents=True)
+    (here / "src").mkdir()
+    (here / "src" / "new.py").touch()
+    rows = [row | {"workspace": str(here)} for row in REDIS]
+    memory = Memory.open(settled(tmp_path, *rows).store)
+    monkeypatch.chdir(here)
+    for name in ("src/new.py", "src", str(here / "src" / "new.py"), "./gone.py"):
+        with pytest.raises(UsageError, match="nothing is known of"):
+            memory.related(name)
+    for name in (".", str(here), "tide"):
+        assert memory.related(name)[0].relation == "of_project"
+
+
 def test_the_graph_has_every_claim_and_relation(tmp_path: Path) -> None:
     odd = REDIS[0] | {"summary": "Redis & <co> \x07 goes."}
     settings = settled(tmp_path, odd, *REDIS[1:], *OTHERS)

@@ -577,7 +577,7 @@ def test_the_recipe_of_the_docs_moves_a_store_into_an_encrypted_folder(
             for word in (b"Porto", b"messages")
         )
         assert (
-            "encrypted   by gocryptfs, unlocked"
+            "encryption  by gocryptfs, unlocked"
             in typed("status", "--store", store).stdout
         )
         assert typed("remember", "The kettle is new.", "--store", store).exit_code == 0

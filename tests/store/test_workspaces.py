@@ -15,8 +15,10 @@ from slowwave.text.workspaces import (
     find_project_root,
     find_workspaces,
     match_workspaces,
+    refuse_near_name,
     require_workspaces,
     settle_workspace,
+    tell_apart,
     write_alias,
 )
 
@@ -341,10 +343,10 @@ def test_an_unknown_one_names_the_nearest() -> None:
     known = ["/home/ada/tidepool", "/home/ada/tidepool-web", "friends", None]
     with pytest.raises(
         UsageError,
-        match=r"no workspace 'tidepol' is known here; the nearest: '/home/ada/tidepool'",
+        match=r"no project 'tidepol' is known here; the nearest: '/home/ada/tidepool'",
     ):
         require_workspaces("tidepol", known)
-    with pytest.raises(UsageError, match=r"no workspace 'zzz' is known here$"):
+    with pytest.raises(UsageError, match=r"no project 'zzz' is known here$"):
         require_workspaces("zzz", known)
 
 
@@ -388,7 +390,7 @@ def test_a_last_part_of_several_lists_them_and_two_names_of_one_folder_are_one(
 ) -> None:
     with pytest.raises(
         UsageError,
-        match=r"2 workspaces are called 'api': '/home/ada/api', '/home/bob/api/'; write more of the path",
+        match=r"2 projects are called 'api': '/home/ada/api', '/home/bob/api/'; write more of the path",
     ):
         require_workspaces("api", KNOWN)
     one, again = (
@@ -406,7 +408,7 @@ def test_what_is_new_is_stored_under_the_name_that_is_known_and_what_a_setting_d
     written = ("velobooking", "friends", "new-one", "/home/cy/velobooking")
     stored = ["/home/ada/velobooking", "friends", "new-one", "/home/cy/velobooking"]
     assert [settle_workspace(name, KNOWN) for name in written] == stored
-    with pytest.raises(UsageError, match="2 workspaces are called 'api'"):
+    with pytest.raises(UsageError, match="2 projects are called 'api'"):
         settle_workspace("api", KNOWN)
     assert match_workspaces("velobooking", KNOWN) == ()
 
@@ -421,3 +423,58 @@ def test_a_relative_path_is_anchored_and_a_name_is_not(
         ".config",
         "/a/.",
     ]
+
+
+@pytest.fixture
+def kiln(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout, as the current folder, with a folder `docs`; another is beside it."""
+    here = clone(tmp_path / "code" / "kiln-watch", "https://github.com/ada/kiln")
+    clone(tmp_path / "code" / "choirbook", "https://github.com/ada/choir")
+    (here / "docs").mkdir()
+    monkeypatch.chdir(here)
+    return here
+
+
+def test_a_bare_name_inside_a_checkout_is_not_the_checkout(kiln: Path) -> None:
+    choir, docs = str(kiln.parent / "choirbook"), "/home/ada/docs"
+    known = [str(kiln), choir, None]
+    assert find_workspaces("choirbook", known) == (choir,)
+    assert find_workspaces("docs", known) == (str(kiln),)  # a folder that is there
+    assert find_workspaces("docs", [*known, docs]) == (docs,)  # the known one first
+    for slip in ("nothere", "choirbok", "src/nothere"):
+        assert find_workspaces(slip, known) == match_workspaces(slip, known) == ()
+    with pytest.raises(UsageError, match=f"the nearest: '{choir}'"):
+        require_workspaces("choirbok", known)
+
+
+def test_what_is_new_is_the_folder_of_that_name_and_a_slip_is_refused(
+    kiln: Path,
+) -> None:
+    known = [str(kiln.parent / "kilnwatch"), str(kiln.parent / "choirbook")]
+    assert settle_workspace("kiln-watch", known) == str(kiln)
+    assert settle_workspace("docs", known) == str(kiln / "docs")
+    refuse_near_name(str(kiln), known)
+    refuse_near_name("zzz", known)
+    slip = settle_workspace("choirbok", known)
+    with pytest.raises(UsageError, match="if it is a new one, give the path"):
+        refuse_near_name(slip, known)
+
+
+def test_projects_of_one_name_are_shown_with_what_tells_them_apart(
+    tmp_path: Path,
+) -> None:
+    one = clone(tmp_path / "code" / "choirbook", "https://x.example/ada/choir")
+    other = clone(tmp_path / "clients" / "choirbook", "https://x.example/bob/choir")
+    again = clone(tmp_path / "old" / "kiln", "https://x.example/ada/kiln")
+    (tmp_path / "kiln").symlink_to(again)  # another name of one project
+    known = [one, other, again, tmp_path / "kiln", "/a/b/pond", "/c/b/pond", "/b/pond"]
+    assert tell_apart([*map(str, known), "kiln-watch", None]) == {
+        str(one): "code/choirbook",
+        str(other): "clients/choirbook",
+        str(again): "kiln",
+        str(tmp_path / "kiln"): "kiln",
+        "/a/b/pond": "/a/b/pond",
+        "/c/b/pond": "/c/b/pond",
+        "/b/pond": "/b/pond",
+        "kiln-watch": "kiln-watch",
+    }

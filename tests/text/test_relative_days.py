@@ -18,6 +18,8 @@ WEDNESDAY = datetime(2026, 4, 8, 12, tzinfo=UTC)
     "expected",
     [
         "Yesterday (7 Apr 2026) we switched to pnpm.",
+        "Yesterday's (7 Apr 2026) relay welded shut, and ‘yesterday (7 Apr 2026)’ it said.",
+        "Last week’s (30 Mar to 5 Apr 2026) firing was late.",
         "The freeze starts next Friday (10 or 17 Apr 2026) and lasts two weeks.",
         "The freeze starts next Tuesday (14 Apr 2026).",
         "We ship the day after tomorrow (10 Apr 2026).",

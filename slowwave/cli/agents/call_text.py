@@ -40,7 +40,11 @@ class Call:
     """The file of the running session."""
 
 
-def build_call_text(memory: "Memory", call: Call, own_sessions: Sequence[str]) -> str:
+def build_call_text(
+    memory: "Memory",
+    call: Call,
+    own_sessions: Sequence[str],
+) -> str:
     """Return the dead ends that a call would repeat, in two lines each, and the intentions that wait for it.
 
     Return "" if there is none, or the folder is of no known project. What is in the transcript already, and what the

@@ -1,5 +1,6 @@
 """`slowwave project` and `slowwave skill`: write a project's current facts into files that its agents load."""
 
+import shlex
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
@@ -62,6 +63,13 @@ Confidence = Annotated[
     ),
 ]
 Budget = Annotated[int, typer.Option(min=0, help="Most tokens of the block.")]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Write into a file that has no marks, or whose block loses most lines in a moved folder.",
+    ),
+]
 
 
 @command
@@ -82,6 +90,7 @@ def project(
         typer.Option(help="Write small pages into this folder, for ls and grep."),
     ] = None,
     min_confidence: Confidence = None,
+    force: Force = False,
 ) -> None:
     """Keep a project's current facts in CLAUDE.md and similar files.
 
@@ -113,6 +122,7 @@ def project(
             claims, "What earlier sessions settled", budget, count
         )
         file = out or _find_file(to or Target.AGENTS, places)
+        _tell_loss(memory, places, file, block, force=force)
         if _keep_block(block, file, to, explain_empty(view, places)):
             log_recall(
                 memory.root / memory.space,
@@ -147,9 +157,7 @@ def skill(
     name: Annotated[
         str | None, typer.Option(help="Name of the skill; default: its folder's.")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Add the block to a file that has no marks.")
-    ] = False,
+    force: Force = False,
 ) -> None:
     """Write SKILL.md: a project's decisions, conventions, commands.
 
@@ -183,7 +191,8 @@ def skill(
         echo(replace_marked(front, block), nl=False)
         changed = True
     else:
-        changed = _write_skill(file, front, block, len(written_lines), force=force)
+        _tell_loss(memory, places, file, block, force=force)
+        changed = _write_skill(file, front, block, force=force)
     if changed:
         log_recall(
             memory.root / memory.space,
@@ -198,7 +207,11 @@ def _collect_words(lines: "Iterable[PageLine]") -> dict[str, list[str]]:
     }
 
 
-def _name_skill(name: str | None, file: Path | None, title: str) -> str:
+def _name_skill(
+    name: str | None,
+    file: Path | None,
+    title: str,
+) -> str:
     """Return the skill's name: the given one, else its folder's, else the project's title.
 
     Raises:
@@ -220,11 +233,10 @@ def _write_skill(
     file: Path,
     front: str,
     block: str,
-    count: int,
     *,
     force: bool,
 ) -> bool:
-    """Put a skill's block of `count` lines into its file, below the front matter; return True if the file changed.
+    """Put a skill's block into its file, below the front matter; return True if the file changed.
 
     Raises:
         UsageError: the file has text but no marks, and `force` is False; or its marks are not one pair.
@@ -237,13 +249,17 @@ def _write_skill(
         raise UsageError(
             f"{file} has no marks of slowwave's: --force adds the block below what stands there"
         )
+    count = _count_lines(block)
     changed = bool(before or count) and write_whole(file, text, bounded=True)
     _print_line_count(file, count, changed)
     return changed
 
 
 def _find_places(
-    memory: "Memory", workspace: str | None, *, needed: bool = True
+    memory: "Memory",
+    workspace: str | None,
+    *,
+    needed: bool = True,
 ) -> tuple[str, ...]:
     """Return the names of the named project, or of this folder's; empty if there is none and `needed` is False.
 
@@ -282,7 +298,11 @@ def _find_file(to: Target, places: tuple[str, ...]) -> Path:
     return (find_project_root(folder) or folder).resolve() / FILES[to]
 
 
-def _put_block(file: Path, text: str, block: str) -> str:
+def _put_block(
+    file: Path,
+    text: str,
+    block: str,
+) -> str:
     """Replace the block between the marks of a file's text; remove it if the block is empty.
 
     Raises:
@@ -294,7 +314,11 @@ def _put_block(file: Path, text: str, block: str) -> str:
         raise UsageError(f"{file}: {broken}") from None
 
 
-def _write_block(file: Path, block: str, opening: str = "") -> bool:
+def _write_block(
+    file: Path,
+    block: str,
+    opening: str = "",
+) -> bool:
     """Put the block into a file, or remove it if it is empty; return True if the file changed.
 
     A new file begins with `opening`. A file that contains nothing else without the block is deleted.
@@ -307,7 +331,64 @@ def _write_block(file: Path, block: str, opening: str = "") -> bool:
     return bool(block or before) and write_whole(file, after, bounded=True)
 
 
-def _print_line_count(file: Path, count: int, changed: bool) -> None:
+def _tell_loss(
+    memory: "Memory",
+    places: tuple[str, ...],
+    file: Path,
+    block: str,
+    *,
+    force: bool,
+) -> None:
+    """Print a warning if a file's block is about to lose most of its lines.
+
+    Raises:
+        UsageError: it loses them and the project's folder was probably moved, and `force` is False.
+    """
+    from slowwave.context.projects.moved import find_former_name
+    from slowwave.store.store import Store
+
+    before = _count_lines("" if str(file) == "-" else _read_block(file))
+    after = _count_lines(block)
+    if 2 * after >= before:
+        return
+    lost = f"{file}: {after} of {count_noun(before, 'line')} would be left"
+    store = Store.open(memory.root, memory.space)
+    former = find_former_name(store, memory.get_view().workspaces, places)
+    if former is None:
+        print_warnings([lost.replace("would be", "are")])
+    elif not force:
+        old, here = former
+        command_line = shlex.join(["slowwave", "config", "alias", old, str(here)])
+        raise UsageError(
+            f"{lost}, so nothing was written. {old} is gone, and files of it are in {here}: "
+            f"`{command_line}` joins the two; --force writes what is left"
+        )
+
+
+def _read_block(file: Path) -> str:
+    """Return the block in a file; empty if it has none.
+
+    Raises:
+        UsageError: its marks are not one pair; the message names the file.
+    """
+    text = read_as_it_is(file)
+    try:
+        start, end = find_marked(text) or (0, 0)
+    except UsageError as broken:
+        raise UsageError(f"{file}: {broken}") from None
+    return text[start:end]
+
+
+def _count_lines(block: str) -> int:
+    """Return the number of lines that tell something."""
+    return block.replace("\r\n", "\n").count("\n- ")
+
+
+def _print_line_count(
+    file: Path,
+    count: int,
+    changed: bool,
+) -> None:
     OUT.print(
         f"{file}: {count_noun(count, 'line')}, {'written' if changed else 'as they were'}."
     )
@@ -357,7 +438,7 @@ def _keep_block(
         return True
     changed = _write_block(file, block, RULE if to is Target.CURSOR else "")
     if block:
-        _print_line_count(file, block.count("\n- "), changed)
+        _print_line_count(file, _count_lines(block), changed)
         print_warnings(_find_unread(file))
     else:
         OUT.print(f"{file}: {empty}{' The old block was removed.' if changed else ''}")

@@ -88,7 +88,7 @@ MOST_SESSIONS = 20
 """Most of the last sessions among which those are that say something new."""
 ABOUT = "About:"
 """Label of the topic of a session of which nothing else is told."""
-TOLD_ABOVE = "No line of its own here."
+TOLD_ABOVE = "Its lines stand above."
 """The line of a session of which all is told above, or nothing."""
 OPEN_ENDS = 3
 """Most sessions, and most things that are open, in a briefing."""
@@ -226,7 +226,9 @@ def _name_project(
 
 
 def collect_due(
-    view: View, places: Sequence[str] = (), corrected: Collection[str] = ()
+    view: View,
+    places: Sequence[str] = (),
+    corrected: Collection[str] = (),
 ) -> list[Line]:
     """Return the intentions that hold now: whose day has come, or what they wait for came up in a session lately.
 

@@ -177,7 +177,7 @@ class Intention(Shown):
         ]
         told = [form.format(" or ".join(what)) for form, what in waits if what]
         if not told:
-            return "No moment is known at which to tell it."
+            return "Told at no fixed time."
         return f"To be told when {', or when '.join(told)}."
 
     def _spell(self, name: str) -> str:

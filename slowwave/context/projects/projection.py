@@ -243,7 +243,9 @@ def _make_line(claim: StandingClaim, title: str) -> PageLine:
 
 
 def explain_empty(
-    view: View, places: Collection[str], since: datetime = EARLIEST
+    view: View,
+    places: Collection[str],
+    since: datetime = EARLIEST,
 ) -> str:
     """Return why nothing is told about a project: it has no claims since then, or none that is sure enough."""
     condition = pc.field("status") == Status.ACTIVE

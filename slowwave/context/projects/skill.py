@@ -31,11 +31,11 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.context.tokens import Tokenizer
 from slowwave.recall.release.view import View
-from slowwave.recall.views.habits import Habit, find_habits
+from slowwave.recall.views.habits import LOOKS, Habit, find_habits
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS
-from slowwave.schemas.vocabulary import EXTRACTIVE, ActionKind, CommandRole, HabitKind
+from slowwave.schemas.vocabulary import EXTRACTIVE, CommandRole, HabitKind
 from slowwave.text.fence import escape_line
 from slowwave.text.times.days import format_day
 from slowwave.text.times.relative_days import add_days
@@ -60,7 +60,6 @@ CHECKED = (
     CommandRole.FORMAT,
     CommandRole.RUN,
 )
-LOOKS = (ActionKind.READ, ActionKind.SEARCH, ActionKind.EDIT)
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 1024
 """Most characters in the format."""
@@ -156,7 +155,11 @@ def _make_claim_line(claim: StandingClaim, row: ClaimRow) -> PageLine:
     )
 
 
-def _cite(text: str, session: str, message: str) -> str:
+def _cite(
+    text: str,
+    session: str,
+    message: str,
+) -> str:
     """Return a text followed by its session and message in a comment."""
     return f"{make_harmless(text)} <!-- {make_harmless(session).replace('`', '')}/{message[:SHORT_ID]} -->"
 
@@ -185,7 +188,11 @@ def make_skill_name(name: str) -> str:
     )
 
 
-def build_front_matter(name: str, project: str, lines: Sequence[PageLine]) -> str:
+def build_front_matter(
+    name: str,
+    project: str,
+    lines: Sequence[PageLine],
+) -> str:
     """Return a skill's front matter: its name, which must be that of its folder, and when to use it. It is YAML, with
     the text quoted as in JSON.
     """
@@ -208,7 +215,9 @@ def build_front_matter(name: str, project: str, lines: Sequence[PageLine]) -> st
 
 
 def _make_habit_lines(
-    view: View, habits: Sequence[Habit], kind: HabitKind
+    view: View,
+    habits: Sequence[Habit],
+    kind: HabitKind,
 ) -> list[PageLine]:
     """Return the most frequent habits of a kind that are useful to somebody who works on the project."""
     # of two checkouts, the habit of the one that has it more often is kept
@@ -247,7 +256,7 @@ def _format_habit(habit: Habit, kind: HabitKind) -> str:
     if kind is HabitKind.CO_EDIT:
         return f"{' and '.join(f'`{item}`' for item in habit.items)}: {habit.count}"
     if kind is HabitKind.SEQUENCE:
-        return f"{' → '.join(item if item in LOOKS else f'`{item}`' for item in habit.items)}: {habit.count}"
+        return habit.describe()
     typed = habit.line if habit.line and _is_plain(habit.line) else habit.items[0]
     return f"{str(habit.role).capitalize()}: `{typed}` ({habit.count})"
 

@@ -315,7 +315,9 @@ def _rank(claim: StandingClaim) -> tuple[bool, int, float, float, str]:
 
 
 def join_by_message(
-    view: View, claims: Sequence[StandingClaim], may_join: Callable[[str], bool]
+    view: View,
+    claims: Sequence[StandingClaim],
+    may_join: Callable[[str], bool],
 ) -> list[StandingClaim]:
     """Return the claims; those of one message are one, in its order and at the place of the first.
 
@@ -350,7 +352,9 @@ def join_by_message(
 
 
 def _join_group(
-    group: Sequence[StandingClaim], message: str, beside: Mapping[str, str]
+    group: Sequence[StandingClaim],
+    message: str,
+    beside: Mapping[str, str],
 ) -> StandingClaim:
     """Return claims of one message as one.
 
@@ -466,7 +470,11 @@ def find_heading(claims: Sequence[StandingClaim]) -> str:
     return next(headed, claims[0].category)
 
 
-def join_quotes(text: str, quotes: Sequence[str], beside: Sequence[str] = ()) -> str:
+def join_quotes(
+    text: str,
+    quotes: Sequence[str],
+    beside: Sequence[str] = (),
+) -> str:
     """Return quotes from a text as one, in its order; words that it has between two of them are "…".
 
     Those of `beside` that stand next to a quote, or go on where it ends, are joined to it, as long as the whole is no
@@ -477,7 +485,9 @@ def join_quotes(text: str, quotes: Sequence[str], beside: Sequence[str] = ()) ->
 
 
 def _choose_spans(
-    text: str, quotes: Sequence[str], beside: Sequence[str]
+    text: str,
+    quotes: Sequence[str],
+    beside: Sequence[str],
 ) -> list[Span]:
     """Return the spans of a text that are told, in its order: see `join_quotes`. Of no text there are none."""
     spans = sorted(_locate(text, quote) for quote in quotes) if text else []
@@ -503,7 +513,9 @@ def _join_spans(text: str, spans: Sequence[Span]) -> str:
 
 
 def _part_spans(
-    text: str, owners: Mapping[Span, str], spans: Collection[Span]
+    text: str,
+    owners: Mapping[Span, str],
+    spans: Collection[Span],
 ) -> Iterator[ToldPart]:
     """Yield the parts of spans of a text, in its order, each with the claim whose words these are.
 
@@ -535,7 +547,11 @@ def _locate(text: str, quote: str) -> Span:
     return start, start + len(quote)
 
 
-def _is_next(text: str, span: tuple[int, int], other: tuple[int, int]) -> bool:
+def _is_next(
+    text: str,
+    span: tuple[int, int],
+    other: tuple[int, int],
+) -> bool:
     """Return True if no word of a text stands between two spans; they may overlap."""
     first, second = sorted((span, other))
     return not re.search(r"\w", text[first[1] : second[0]])

@@ -220,7 +220,11 @@ class LRUCache(Generic[K, T]):
                 self._values.move_to_end(key)
             return self._values.get(key)
 
-    def put(self, key: K, value: T) -> None:
+    def put(
+        self,
+        key: K,
+        value: T,
+    ) -> None:
         """Keep a value; the one longest unused makes room."""
         with self._lock:
             self._values[key] = value
@@ -237,7 +241,11 @@ class shared_property(Generic[T]):  # noqa: N801 - used as `property` is
         self.name = make.__name__
         self.__doc__ = make.__doc__
 
-    def __get__(self, owner: Any, _: type) -> T:
+    def __get__(
+        self,
+        owner: Any,
+        _: type,
+    ) -> T:
         with owner.lock:
             if self.name not in owner.__dict__:
                 owner.__dict__[self.name] = self.make(owner)
@@ -248,7 +256,11 @@ class shared_property(Generic[T]):  # noqa: N801 - used as `property` is
 class Tables:
     """The tables of one space as one release has them, for reading by many threads."""
 
-    def __init__(self, folder: Path, release: Release) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        release: Release,
+    ) -> None:
         self.dir = folder
         self.release = release
         self.lock = RLock()
@@ -312,7 +324,11 @@ class Tables:
             table, "rows", lambda: int(self.open_dataset(table).count_rows())
         )
 
-    def has_full_text(self, table: Table, column: str | None = None) -> bool:
+    def has_full_text(
+        self,
+        table: Table,
+        column: str | None = None,
+    ) -> bool:
         """Return True if a column (by default the table's text) has a full-text index and no index of the table is
         damaged.
         """
@@ -375,7 +391,11 @@ class Tables:
         )
         return {str(row[table.key]): row for row in rows.to_pylist()}
 
-    def find_offsets(self, table: Table, ids: Sequence[str]) -> Ints:
+    def find_offsets(
+        self,
+        table: Table,
+        ids: Sequence[str],
+    ) -> Ints:
         """Return the offsets of rows, ascending, by key; ids that the table does not hold are left out."""
         if not ids or not self.count(table):
             return np.zeros(0, dtype=np.int64)
@@ -537,7 +557,11 @@ class PassageIndex(RowIndex):
         """Each word of a workspace's name, in lower case, and whose names it stands in."""
         return _index_words(self.folders)
 
-    def mask_speakers(self, text: str, positions: Ints | None = None) -> Mask:
+    def mask_speakers(
+        self,
+        text: str,
+        positions: Ints | None = None,
+    ) -> Mask:
         """Return which of the passages (all, unless some are given) come from a speaker that the text names."""
         speaker = self.speaker if positions is None else self.speaker[positions]
         named = {
@@ -599,7 +623,11 @@ class PassageIndex(RowIndex):
         at, role = next(turns, (position, None))
         return at if role == Role.USER else None
 
-    def _walk(self, position: int, step: int) -> Iterator[tuple[int, str]]:
+    def _walk(
+        self,
+        position: int,
+        step: int,
+    ) -> Iterator[tuple[int, str]]:
         """Yield the positions around one in its session, in one direction, and the role of who speaks there."""
         for at in range(position + step, position + step * (PAIR_REACH + 1), step):
             if (
@@ -718,7 +746,9 @@ class ClaimIndex(RowIndex):
 
 
 def _join_passages(
-    message_ids: pa.ListArray, keys: pa.Array, passage_messages: Ints
+    message_ids: pa.ListArray,
+    keys: pa.Array,
+    passage_messages: Ints,
 ) -> tuple[Ints, Ints]:
     """Return the pairs of a claim and a passage of one message, as places of both, in the order of claims.
 

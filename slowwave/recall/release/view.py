@@ -79,6 +79,7 @@ from slowwave.text.spans import extract_spans
 from slowwave.text.times.days import format_day, localise
 from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import JOINED, TERM, singular_words
+from slowwave.text.workspaces import tell_apart
 
 Floats = npt.NDArray[np.float64]
 
@@ -164,7 +165,11 @@ class Chains:
         )
         return next(later, self.claims.get(str(row["chain_id"])))
 
-    def hide_excluded(self, place: str, text: str) -> str:
+    def hide_excluded(
+        self,
+        place: str,
+        text: str,
+    ) -> str:
         """Return some of a message's or session's text with an ellipsis in place of what a person left out."""
         for quote in self.excluded.get(place, ()):
             text = re.sub(f"{re.escape(quote)}{SENTENCE_MARKS}*", OMITTED, text)
@@ -306,6 +311,8 @@ def format_later(
     until = f"until {format_day(at)}" if at else "no longer"
     if successor.takes_back:
         until = f"taken back on {format_day(at)}" if at else "taken back"
+    elif successor.corrects:
+        until = f"corrected on {format_day(at)}" if at else "corrected"
     note = f"({until}" if likely >= 1.0 else f"{DOUBT}{until}"
     return f"{note}{THEN}{told})" if told else f"{note})"
 
@@ -339,7 +346,11 @@ def format_check(row: CheckRow, since: str) -> str:
     return f"({what}: {state} since {since}{day}{instead})"
 
 
-def _tells(sentence: str, row: ClaimRow, later: ClaimRow | None) -> bool:
+def _tells(
+    sentence: str,
+    row: ClaimRow,
+    later: ClaimRow | None,
+) -> bool:
     """Return whether a sentence tells a claim that was changed, and not what changed it."""
     if has_words(sentence, str(row["summary"])):
         return True
@@ -948,6 +959,11 @@ class View(Tables):
     def workspaces(self) -> set[str]:
         """The workspaces of passages and claims."""
         return {*self.passages.workspaces, *self.claims.workspaces}
+
+    @shared_property
+    def project_names(self) -> dict[str, str]:
+        """The shown name of each workspace, which tells projects of one name apart."""
+        return tell_apart(self.workspaces)
 
 
 def _find_longer(words: Sequence[str], start: str) -> list[str]:

@@ -494,7 +494,11 @@ def _spread_to_neighbours(
     return np.concatenate(touched)
 
 
-def _raise_in_workspaces(layout: PassageIndex, best: Scores, word: str) -> Ints:
+def _raise_in_workspaces(
+    layout: PassageIndex,
+    best: Scores,
+    word: str,
+) -> Ints:
     """Raise `best` to a word's worth at the passages of the workspaces that it names, where nobody needs to say it.
     Return their positions.
     """
@@ -874,7 +878,11 @@ class HeardClaims:
         return best
 
 
-def _compute_covered(table: pa.Table, heard: HeardClaims, query: Query) -> Scores:
+def _compute_covered(
+    table: pa.Table,
+    heard: HeardClaims,
+    query: Query,
+) -> Scores:
     """Return the share of the query's words that is heard at each claim, or else that it has itself."""
     share = heard.compute_share()
     if share is not None:
@@ -937,7 +945,11 @@ def retrieve_groups(
     )
 
 
-def _filter_groups(view: View, query: Query, pool: Pool) -> pc.Expression | None:
+def _filter_groups(
+    view: View,
+    query: Query,
+    pool: Pool,
+) -> pc.Expression | None:
     """Return the condition that a summary or topic must meet: of the query's workspace and time, and no part of it
     later than `as_of`. None if there is no condition.
     """

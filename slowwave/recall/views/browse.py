@@ -124,10 +124,42 @@ def list_claims(
         raise UsageError(
             f"limit is {limit}; it is the number of claims wanted, at least 1"
         )
+    names = _name_topics(view)
+    ids = _choose_claims(view, filters, names, outliers=outliers)
+    return _read_claims(view, ids[after:][:limit], names)
+
+
+def count_claims(
+    view: View,
+    *,
+    outliers: bool = False,
+    **filters: Unpack[ClaimFilters],
+) -> int:
+    """Return how many claims `list_claims` has to list.
+
+    Raises:
+        TypeError, UsageError, StoreUnreadable: as there.
+    """
+    names = _name_topics(view)
+    return len(_choose_claims(view, filters, names, outliers=outliers))
+
+
+def _name_topics(view: View) -> dict[str, str]:
+    """Return the topics' names by id."""
+    topics = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
+    return {topic["topic_id"]: topic["name"] for topic in topics}
+
+
+def _choose_claims(
+    view: View,
+    filters: ClaimFilters,
+    names: dict[str, str],
+    *,
+    outliers: bool,
+) -> list[str]:
+    """Return the ids of the claims that pass the filters, in the order of `list_claims`."""
     refuse_unknown_filters(filters, ClaimFilters)
     min_confidence = parse_share(filters.get("min_confidence"), "min_confidence") or 0.0
-    topics = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
-    names = {topic["topic_id"]: topic["name"] for topic in topics}
     # Only the columns that decide are read of all claims.
     columns = ["claim_id", "observed_at", "keywords"]
     conditions = _list_conditions(view, filters, names)
@@ -136,16 +168,20 @@ def list_claims(
         claims = claims.filter(_has_keyword(claims, keyword))
     # An undated claim comes last.
     newest = [("observed_at", "descending"), ("claim_id", "ascending")]
-    ids = claims.sort_by(newest)["claim_id"].to_pylist()
+    ids: list[str] = claims.sort_by(newest)["claim_id"].to_pylist()
     if outliers:
         ids = _keep_outliers(view, ids)
     if min_confidence:
         sure = view.look_up_confidences(ids)
         ids = [key for key in ids if sure[key] >= min_confidence]
-    return _read_claims(view, ids[after:][:limit], names)
+    return ids
 
 
-def _read_claims(view: View, ids: list[str], topics: dict[str, str]) -> list[Claim]:
+def _read_claims(
+    view: View,
+    ids: list[str],
+    topics: dict[str, str],
+) -> list[Claim]:
     """Return claims by id; `topics` are names by id."""
     sure = view.look_up_confidences(ids)
     rows = view.read_by_id(CLAIMS, ids, COLUMNS)
@@ -200,7 +236,9 @@ def find_outliers(view: View) -> list[str]:
 
 
 def _list_conditions(
-    view: View, filters: ClaimFilters, topics: dict[str, str]
+    view: View,
+    filters: ClaimFilters,
+    topics: dict[str, str],
 ) -> list[pc.Expression]:
     """Return the conditions on a claim's columns; `topics` are names by id.
 
@@ -405,7 +443,11 @@ def _count_weekly(view: View, weeks: int) -> defaultdict[str, list[int]]:
     return weekly
 
 
-def _make_theme(row: TopicRow, weekly: list[int], title: str) -> Theme:
+def _make_theme(
+    row: TopicRow,
+    weekly: list[int],
+    title: str,
+) -> Theme:
     spread = None if row["cohesion"] is None else round(1 - row["cohesion"], 3)
     return Theme(
         id=row["topic_id"],

@@ -108,7 +108,11 @@ def build_tried(view: View, row: DeadEndRow) -> Tried:
     )
 
 
-def find_touched(view: View, query: Query, limit: int) -> list[tuple[Tried, str]]:
+def find_touched(
+    view: View,
+    query: Query,
+    limit: int,
+) -> list[tuple[Tried, str]]:
     """Return the dead ends that a question names by most of their words, or by their file, the latest first; each with
     its message's own id.
     """

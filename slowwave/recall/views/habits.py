@@ -13,10 +13,14 @@ from slowwave.recall.retrieve.rows import build_path_variants
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.rows import PatternRow
 from slowwave.schemas.tables import MESSAGES, PATTERNS
-from slowwave.schemas.vocabulary import HabitKind
+from slowwave.schemas.vocabulary import ActionKind, HabitKind
+from slowwave.text.words import count_noun
 from slowwave.text.workspaces import require_workspaces
 
 COLUMNS = [field.name for field in PATTERNS.fields if field.name != "step_key"]
+
+LOOKS = (ActionKind.READ, ActionKind.SEARCH, ActionKind.EDIT)
+"""Steps of a sequence that are no commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +73,18 @@ class Habit(Shown):
 
     def describe(self) -> str:
         """Return it as a sentence."""
+        if self.kind == HabitKind.SEQUENCE:
+            return f"{self.name} ({self.count})"
         return f"{self.name}: {self.count}"
 
     @property
     def name(self) -> str:
-        """The action: `a.py and b.py`, `edit → make check`, `make check (test)`."""
+        """The action: `a.py and b.py`, `make check` follows `edit`, `make check (test)`."""
         if self.kind == HabitKind.CO_EDIT:
             return " and ".join(self.items)
         if self.kind == HabitKind.SEQUENCE:
-            return " → ".join(self.items)
+            *first, last = [one if one in LOOKS else f"`{one}`" for one in self.items]
+            return f"{last} follows {' → '.join(first)}"
         return f"{self.line or self.items[0]}{f' ({self.role})' if self.role else ''}"
 
     @property
@@ -88,7 +95,9 @@ class Habit(Shown):
             both = f"the one changes in {self.turns[0]}, the other in {self.turns[1]}"
             return f"together in {self.support} turns{sessions}; {both}"
         if self.kind == HabitKind.SEQUENCE:
-            return f"in {self.support} of the {self.turns[0]} turns that have the first step{sessions}"
+            times = count_noun(self.turns[0], "time")
+            more = f", {self.sessions} sessions" if self.sessions > 1 else ""
+            return f"{self.support} of {times}{more}"
         went = f", {self.share:.0%} went well" if self.share is not None else ""
         return f"{self.times} times in {self.support} turns{sessions}{went}"
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,6 +23,7 @@ from slowwave.text.times.days import localise
 from slowwave.text.workspaces import (
     anchor_workspace,
     find_by_last_parts,
+    find_project_root,
     find_workspaces,
 )
 
@@ -75,7 +77,9 @@ class Related(Shown):
 
 
 def read_relations(
-    view: View, claims: Collection[str], seen: Collection[str]
+    view: View,
+    claims: Collection[str],
+    seen: Collection[str],
 ) -> dict[str, tuple[str, str, RelationRow]]:
     """Return by the claims that were not seen the closest relation that leads to each from some claims: which of these,
     what it is seen from there, and its row.
@@ -130,7 +134,8 @@ def find_related(
         edge = _find_claims(view, subject)  # a transcript's own id
     if not edge and not related:
         raise NoSuchId(
-            f"no claim in release {view.release.name} has the id {subject!r}, is of it or mentions it"
+            f"nothing is known of {subject!r}: no claim in release {view.release.name} has that id, is of it or "
+            "mentions it"
         )
     # step by step the claims that are related to the last ones
     edge = edge or [claim.id for claim in related]
@@ -187,10 +192,17 @@ class NamedThing:
     workspaces: tuple[str, ...]
 
     @classmethod
-    def from_name(cls, name: str, workspaces: Collection[str]) -> "NamedThing":
+    def from_name(
+        cls,
+        name: str,
+        workspaces: Collection[str],
+    ) -> "NamedThing":
         """Return what a name may stand for in a store with these workspaces."""
         said = name.strip()
-        places = find_workspaces(anchor_workspace(name), workspaces)
+        anchored = anchor_workspace(name)
+        places = find_workspaces(anchored, workspaces)
+        if anchored not in workspaces and _is_below_project(anchored):
+            places = ()
         ends = chain.from_iterable(find_by_last_parts(said, workspaces))
         return cls(
             paths=build_path_variants([normalise_path(name)], workspaces),
@@ -213,6 +225,17 @@ class NamedThing:
         """Return True if a claim names the file, as it is spelt in the claim's workspace."""
         ways = [way for way in self.paths if way.is_valid_in(row["workspace"])]
         return any(way.is_match(path) for way in ways for path in row["files"])
+
+
+def _is_below_project(name: str) -> bool:
+    """Return True if a path is of a file or folder inside a checkout, which is not the project itself."""
+    try:
+        path = Path(name).resolve()
+        if not (Path(name).is_absolute() or path.exists()):
+            return False
+        return find_project_root(path) not in (None, path)
+    except (OSError, ValueError):
+        return False
 
 
 def _find_named(view: View, name: str) -> list[Related]:

@@ -38,6 +38,8 @@ NEXT = re.compile(rf"\bnext (?P<unit>week|month|year|{'|'.join(WEEKDAYS)})\b", r
 AFTER_NEXT = re.compile(
     rf"\b(?:the )?(?P<unit>week|month|year|{'|'.join(WEEKDAYS)}) after next\b", re.I
 )
+CLITIC = re.compile(r"(?<=\w)['’]\w+")
+"""What is written onto a word by an apostrophe: "yesterday's", "today'll"."""
 WITH_DATE = re.compile(r"\s*\([^)]*\d")
 """A date in brackets that follows already."""
 CODE = re.compile(r"`+[^`]*`+")
@@ -83,8 +85,9 @@ def _add_days(text: str, said_on: date) -> str:
     at = 0
     for named in find_relative_days(text, said_on):
         if named.note:
-            pieces.append(f"{text[at : named.end]} ({named.note})")
-            at = named.end
+            end = _find_word_end(text, named.end)
+            pieces.append(f"{text[at:end]} ({named.note})")
+            at = end
     return "".join([*pieces, text[at:]])
 
 
@@ -120,10 +123,19 @@ def find_relative_days(text: str, said_on: date) -> list[RelativeDay]:
 
 def _is_phrase(text: str, named: RelativeDay) -> bool:
     """Return True unless the words may be a name (a capital within a sentence), or a date in brackets follows them."""
-    if WITH_DATE.match(text, named.end):
+    if WITH_DATE.match(text, _find_word_end(text, named.end)):
         return False
     before = text[: named.start].rstrip(" \t")
     return not text[named.start].isupper() or not before or before[-1] in ENDS
+
+
+def _find_word_end(
+    text: str,
+    end: int,
+) -> int:
+    """Return the end of a word with what an apostrophe adds to it: of "yesterday's" behind the s."""
+    clitic = CLITIC.match(text, end)
+    return clitic.end() if clitic else end
 
 
 def _find_english(text: str, said_on: date) -> Iterator[RelativeDay]:
