@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 from slowwave.schemas.vocabulary import Role
 from slowwave.text.cells import shorten_text
 from slowwave.text.times.days import get_utc_offset
+from slowwave.text.words import SENTENCE_ENDS
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -24,8 +25,6 @@ QUOTE_CHARS = 200
 """Length of a quote where no passage or claim gives one."""
 CONFIDENT = 0.7
 """Relevance from which an answer is taken to be about the query (`docs/decisions/002-ranking-and-silence.md`)."""
-SENTENCE_MARKS = ".!?…。！？"
-"""Marks that end a sentence."""
 LEANING_WORDS = 3
 """Content words up to which a reply is understood only beside what it answers ("no, that's horrible. undo that"). The
 first clause of a longer one that objects has as few."""
@@ -211,16 +210,16 @@ class Hit(Shown):
             at = marked.find(change.text)
             if at >= 0 and self.is_partly_changed_by(change.by):
                 end = at + len(change.text)
-                while marked[end : end + 1] and marked[end] in SENTENCE_MARKS:
+                while marked[end : end + 1] and marked[end] in SENTENCE_ENDS:
                     end += 1
                 marked = f"{marked[:end]} {change.note}{marked[end:]}"
         return marked
 
     def is_partly_changed_by(self, claim: str | None) -> bool:
         """Return True if a later claim changed, or perhaps changed, a sentence of a message that says more."""
-        whole = self.text.strip().rstrip(SENTENCE_MARKS)
+        whole = self.text.strip().rstrip(SENTENCE_ENDS)
         return any(
-            change.by == claim and change.text.strip().rstrip(SENTENCE_MARKS) != whole
+            change.by == claim and change.text.strip().rstrip(SENTENCE_ENDS) != whole
             for change in self.changes
         )
 
@@ -357,7 +356,7 @@ class Hits(Answer[Hit]):
 
 def has_words(text: str, claim: str) -> bool:
     """Return whether a text holds a claim word for word, in whatever case and however it ends."""
-    return fold_text(claim).rstrip(".!?…") in fold_text(text)
+    return fold_text(claim).rstrip(SENTENCE_ENDS) in fold_text(text)
 
 
 def fold_text(text: str) -> str:

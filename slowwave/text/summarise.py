@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from slowwave.text.sentences import split_sentences
-from slowwave.text.words import UNSPACED, put_spaces
+from slowwave.text.words import SENTENCE_ENDS, UNSPACED, put_spaces
 
 REDUNDANCY = 0.3
 """Weight of similarity to sentences already chosen, against centrality."""
@@ -21,8 +21,6 @@ SHORTEST = 3
 """Sentences of fewer words say nothing on their own."""
 LETTERS = 20
 """Letters of a word, at most, in scripts that put no spaces between words."""
-ENDS = ".!?…。！？।॥؟۔"
-"""Signs that end a sentence, of those with Unicode's property Sentence_Terminal."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,7 @@ def pick_leading_sentences(texts: Iterable[str], max_words: int) -> list[str]:
 
 def end_sentence(text: str) -> str:
     """Return a text with a mark at its end."""
-    return text if text[-1] in ENDS else f"{text}."
+    return text if text[-1] in SENTENCE_ENDS else f"{text}."
 
 
 ASKED = "Asked:"

@@ -16,6 +16,8 @@ import Stemmer  # type: ignore[import-not-found]
 
 from slowwave.text.languages import ENGLISH, find_language, find_stop_words, stem_in
 
+SENTENCE_ENDS = ".!?…。！？।॥؟۔"
+"""Signs that end a sentence, of those with Unicode's property Sentence_Terminal."""
 MARKS = (
     r"\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     r"\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u0900-\u0903\u093a-\u094f\u0951-\u0957"

@@ -78,6 +78,7 @@ from slowwave.text.summarise import (
     split_told_parts,
 )
 from slowwave.text.times.days import localise
+from slowwave.text.words import SENTENCE_ENDS
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 MOST_LINES = 200
@@ -352,10 +353,10 @@ def _drop_sentences(text: str, told: str) -> str:
     new = [
         span
         for span in spans
-        if fold_text(span.text).rpartition(": ")[2].rstrip(".!?…") not in told
+        if fold_text(span.text).rpartition(": ")[2].rstrip(SENTENCE_ENDS) not in told
     ]
     if len(new) == len(spans) and spans:
-        return text if fold_text(text).rstrip(".!?…") not in told else ""
+        return text if fold_text(text).rstrip(SENTENCE_ENDS) not in told else ""
     # with the marks behind a sentence, as "…" where it was cut
     kept, label = list[str](), ""
     for span, sentence in zip(spans, _list_sentences(text), strict=True):
@@ -652,7 +653,7 @@ def _tell_session(
     asked = " ".join(
         sentence
         for sentence in _list_sentences(parts.get(ASKED, ""))
-        if fold_text(sentence).rstrip(".!?…") not in doubtful
+        if fold_text(sentence).rstrip(SENTENCE_ENDS) not in doubtful
     )
     likely = [
         one.text

@@ -44,7 +44,7 @@ from slowwave.store.notes import PREFIX
 from slowwave.text.fence import escape_line
 from slowwave.text.foreign import find_foreign_parts
 from slowwave.text.times.days import localise
-from slowwave.text.words import extract_content_words, singularise
+from slowwave.text.words import SENTENCE_ENDS, extract_content_words, singularise
 
 SURE = 0.7
 SURE_BORNE_OUT = 0.5
@@ -538,8 +538,10 @@ def _part_spans(
             start = parts.pop()[0]
         parts.append((start, stop, owner))
     for start, stop, owner in parts:
-        if re.search(r"\w", text[start:stop]):
-            yield text[start:stop], owner
+        # an id stands before the mark that ends a sentence
+        words = text[start:stop].rstrip(f"{SENTENCE_ENDS} ")
+        if re.search(r"\w", words):
+            yield words, owner
 
 
 def _locate(text: str, quote: str) -> Span:

@@ -78,7 +78,7 @@ from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
 from slowwave.text.times.days import format_day, localise
 from slowwave.text.times.relative_days import add_days
-from slowwave.text.words import JOINED, TERM, singular_words
+from slowwave.text.words import JOINED, SENTENCE_ENDS, TERM, singular_words
 from slowwave.text.workspaces import tell_apart
 
 Floats = npt.NDArray[np.float64]
@@ -115,8 +115,6 @@ SINCE: Final = "said since"
 """Stands in the note of a later claim that is less likely to be a change."""
 VALUE = re.compile(r"\b(?:[A-Z]|\w*\d)\w*")
 """A name or a number; a capital that opens a sentence tells nothing."""
-SENTENCE_MARKS = r"[.!?…。！？]"
-"""A mark that ends a sentence, as a pattern."""
 FIGURE = re.compile(r"\d+(?:[.,:]\d+)*")
 
 
@@ -172,7 +170,7 @@ class Chains:
     ) -> str:
         """Return some of a message's or session's text with an ellipsis in place of what a person left out."""
         for quote in self.excluded.get(place, ()):
-            text = re.sub(f"{re.escape(quote)}{SENTENCE_MARKS}*", OMITTED, text)
+            text = re.sub(f"{re.escape(quote)}[{SENTENCE_ENDS}]*", OMITTED, text)
         return text
 
     def make_successor(self, row: ClaimRow) -> Successor:
@@ -239,7 +237,7 @@ def _read_excluded(view: Tables | Snapshot) -> dict[str, list[str]]:
     quotes = defaultdict[str, list[str]](list)
     for row in rows:
         for place in (row["session_id"], *row["message_ids"][:1]):
-            quotes[place].append(row["quote"].rstrip(".!?…。！？"))
+            quotes[place].append(row["quote"].rstrip(SENTENCE_ENDS))
     return dict(quotes)
 
 
