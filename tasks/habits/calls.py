@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from posixpath import isabs, join, normpath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-import polars as pl
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
@@ -18,6 +17,9 @@ from slowwave.schemas.tables import ACTIONS
 from slowwave.schemas.vocabulary import ActionKind, Origin
 from slowwave.tasks.habits.commands import find_edited_in_place, read_command
 from slowwave.tasks.habits.shell import parse_script
+
+if TYPE_CHECKING:
+    import polars as pl
 
 COLUMNS = ["message_id", "session_id", "seq", "origin", "text", "blocks", "ts"]
 """Columns of MESSAGES that are read."""
@@ -49,6 +51,8 @@ def find_actions(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Ta
         sessions: session_id, workspace and inactive of those sessions. Inactive messages have no actions.
         step_key: the step's key.
     """
+    import polars as pl  # a hook, which reads single calls, starts without it
+
     about = pl.DataFrame(sessions).select("session_id", "workspace", "inactive")
     rows: list[dict[str, Any]] = []
     parts: dict[str, int] = {}
@@ -61,8 +65,13 @@ def find_actions(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Ta
     return pa.Table.from_pylist(rows, schema=ACTIONS.schema)
 
 
-def _find_calls(messages: pl.DataFrame, about: pl.DataFrame) -> pl.DataFrame:
+def _find_calls(
+    messages: "pl.DataFrame",
+    about: "pl.DataFrame",
+) -> "pl.DataFrame":
     """Return the tool calls of the active messages, each with its turn, its workspace and its failure, if known."""
+    import polars as pl
+
     inactive = about.explode("inactive", empty_as_null=True)["inactive"].drop_nulls()
     live = messages.filter(~pl.col("message_id").is_in(inactive.implode())).sort(
         "session_id", "seq"
