@@ -26,7 +26,7 @@ def test_each_day_of_the_range_is_a_run_of_its_own(
     chosen = Selection(since=datetime(2026, 3, 3), until=datetime(2026, 3, 9))
     done = list(run_backfill("observe", chosen, settings))
     assert [day for day, _ in done] == [date(2026, 3, 3), date(2026, 3, 5)]
-    assert done[0][1].notes[0] == "1 sessions chosen for observe"
+    assert done[0][1].notes[0] == "1 session chosen for observe"
     assert done[1][1].notes[0] == "2 sessions chosen for observe"
     assert len({report.run_id for _, report in done}) == 2
     told = typed(
