@@ -425,7 +425,7 @@ def test_all_splits_of_a_night_are_written_at_once_and_the_next_night_finds_none
     # Of its ten, one split is of a topic that the same night opened: no night had named it.
     opened = {row["other_id"] for row in history}
     assert [row["name"] for row in history if row["topic_id"] in opened] == [
-        "The unit0x service listens on port 1000 of the berth unit0x"
+        "The unit4x service listens on port 1028 of the berth unit4x"
     ]
     sizes = {row["topic_id"]: row["size"] for row in store.read(TOPICS).to_pylist()}
     claims = store.read(CLAIMS, ["topic_id"], pc.field("status") == "active")
