@@ -75,6 +75,10 @@ FROM = r"(?:v?\d[\d.]*\W{0,8}(?:→|->|=>|\bto\b)\W{0,8})?"
 """The version before the new one: `^5.14.1 → ^6.0.2`."""
 BEFORE = re.compile(r"([^\W\d_][\w-]*)[\"'\s:=<>~^@]{1,6}v?$")
 """The word before a version: `"django": "^` or `django==`."""
+NEAR_BEFORE = 48
+"""Characters before a version that are read."""
+EDGE = 6 * 1024
+"""Characters of each end of a long text in which a version is looked for."""
 DECIMAL = re.compile(r"[=:,(\[<>+*/-]\s*$")
 """What stands before a number in code that is no version, if the number has one point and no quotation marks."""
 MEASURE = re.compile(r"(?<![\w.])\d+\.\d+ ?([^\W\d_]+)\b")
@@ -360,7 +364,7 @@ class Intention(Shown):
         text: str,
     ) -> bool:
         """Return True if a text has a version that it waits for: 2.4.1 is 2.4."""
-        lower = _drop_measures(text, self.lexicon).casefold()
+        lower = _drop_measures(_cut_middle(text), self.lexicon).casefold()
         return any(
             self._has_number(name, number, lower)
             if "." in number
@@ -382,7 +386,10 @@ class Intention(Shown):
         found = [*re.finditer(pattern, lower)]
         if name:
             return name in lower and bool(found)
-        return any(self._is_own(lower[: one.start()], one[0]) for one in found)
+        return any(
+            self._is_own(lower[max(0, one.start() - NEAR_BEFORE) : one.start()], one[0])
+            for one in found
+        )
 
     def _is_own(
         self,
@@ -436,6 +443,11 @@ class Done:
     """The files that it edited."""
     text: str
     """What was run or written, and what that showed."""
+
+
+def _cut_middle(text: str) -> str:
+    """Return a text without what is farther from its ends than EDGE."""
+    return text if len(text) <= 2 * EDGE else f"{text[:EDGE]}\n{text[-EDGE:]}"
 
 
 def _split_humps(text: str) -> str:
