@@ -15,9 +15,8 @@ from slowwave.tasks.dead_ends.moves import Move, MoveKind, read_moves
 from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing.records import Limits, Message
 
-TALK = (MoveKind.PERSON, MoveKind.MODEL)
 DOING = (MoveKind.EDIT, MoveKind.RUN, MoveKind.COMMIT)
-"""Calls whose output tells what they did."""
+"""Calls that tell what was done."""
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes at the end of a transcript that are searched for earlier texts."""
 READ_BYTES = 128 * 1024
@@ -67,10 +66,16 @@ def list_done(moves: Sequence[Move]) -> list[Done]:
     """Return what the calls among some moves did. What is only read, or printed by a test, was not done."""
     done: list[Done] = []
     for move in moves:
-        if move.kind not in TALK:
-            output = move.output if move.kind in DOING and move.ok else ""
-            paths = (move.path,) if move.path else ()
-            done.append(Done(paths, f"{move.line}\n{move.text}\n{output}"))
+        if move.kind in DOING:
+            is_edit = move.kind is MoveKind.EDIT
+            done.append(
+                Done(
+                    (move.path,) if move.path else (),
+                    run="" if is_edit else move.line,
+                    written=move.text if is_edit else "",
+                    shown=move.output if move.ok else "",
+                )
+            )
     return done
 
 
