@@ -83,7 +83,7 @@ TALK = ProjectTalk(0, frozenset(), {})
         ("entro venerdì bisogna consegnare", True, date(2026, 5, 8)),
         ("周五把报告发出去", True, date(2026, 5, 8)),
         ("下下周要换密钥", True, date(2026, 5, 18)),
-        ("20号要付款", True, date(2026, 5, 20)),
+        ("20号，付款", True, date(2026, 5, 20)),
         ("金曜日までに出す", True, date(2026, 5, 8)),
         ("来週の月曜に鍵を変える", True, date(2026, 5, 11)),
         ("20日間かかる", True, None),
