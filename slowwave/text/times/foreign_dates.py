@@ -181,7 +181,7 @@ def _find_bare_times(text: str) -> Iterator[TimeName]:
     """Yield the times that a plan names by themselves, in any language of the text's script."""
     language = find_text_language(text)
     lowered = text.lower().replace("’", "'")
-    own = (language,) if language in LISTS else ()
+    own = (language,) if language and language in LISTS else ()
     for each in LATIN if _may_be_latin(lowered, language) else own:
         bare = _get_bare_times(each)
         for match in bare.pattern.finditer(lowered):
