@@ -30,11 +30,19 @@ both have, that make them the same approach."""
 RARE = 3.0
 """Rarity of names that make an edit of another file of the folder, or of the name, the same approach."""
 SELDOM = 6.5
-"""Rarity of the words together by which a prompt names a command or dependency, at least."""
+"""Rarity of the words together by which a prompt names a command, at least."""
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 """Where a name has another word: lruCache, lru_cache."""
 PROSE = (".md", ".rst", ".txt", ".adoc", "")
 """Endings of files in which a dependency may be named without being used."""
+IMPORTED = (
+    r"^import (?:[\w.]+(?: as \w+)?, ?)*%(name)s(?:\.[\w.]+)?(?: as \w+)?(?:,.*)?;?$"
+    r"|^from %(name)s(?:\.[\w.]+)? import\b"
+    r"|^(?:use|using|extern crate) %(name)s(?:(?:::|\.).*)?;$"
+    r"|(?:^(?:import|export)\b[^\"'`]*|^\} from |\b(?:require|import) ?\(? ?)"
+    r"[\"'`]%(name)s(?:/[^\"'`]*)?[\"'`]"
+)
+"""A statement that imports a dependency: Python's, Rust's and its like, JavaScript's and Ruby's."""
 AFTER = re.compile(r"&&|\|\|?|;")
 """What ends a command in a line."""
 
@@ -66,14 +74,15 @@ def find_named(
     prompt: str,
     dead_ends: Sequence[DeadEndRow],
 ) -> list[DeadEndRow]:
-    """Return the dead ends whose command or dependency a prompt names: all of its rare words, which are rare enough
-    together.
+    """Return the dead ends whose command a prompt names: all of its rare words, which are rare enough together.
+
+    Of a dependency a prompt does not tell whether it is to be used, or is refused or gone: the call tells.
     """
     said = {word.casefold() for word in TOKEN.findall(prompt)}
     found: list[DeadEndRow] = []
     for row in dead_ends:
         words = row["words"] if row["kind"] == MoveKind.RUN else []
-        plain = list_dependencies(words) or _list_plain(words)
+        plain = [] if list_dependencies(words) else _list_plain(words)
         rare = [word for word in plain if weigh_word(word) >= RARE]
         is_seldom = sum(map(weigh_word, rare)) >= SELDOM
         if is_seldom and said.issuperset(rare):
@@ -108,17 +117,12 @@ def measure_likeness(move: Move, row: DeadEndRow) -> float:
 
 
 def _uses(move: Move, names: Collection[str]) -> bool:
-    """Return True if an edit of code brings in a dependency by its name: as a whole word in quotation marks, or at the
-    beginning of its line behind one other word, as imports of all languages have it.
-    """
+    """Return True if an edit of code brings in a line that imports a dependency."""
     if PurePosixPath(move.path or "").suffix in PROSE:
         return False
-    for name in names:
-        own = re.escape(name)
-        pattern = re.compile(rf"[\"'`]{own}[\"'`/]|^[a-z]+ {own}(?![\w-])")
-        if any(map(pattern.search, move.list_fresh_lines())):
-            return True
-    return False
+    patterns = [re.compile(IMPORTED % {"name": re.escape(name)}) for name in names]
+    lines = move.list_fresh_lines()
+    return any(pattern.search(line) for pattern in patterns for line in lines)
 
 
 def _is_manifest(path: str | None) -> bool:
@@ -135,7 +139,14 @@ def _list_added(
     instead = {*(row.get("instead") or "").split()} - {*row["words"]}
     if move.kind is MoveKind.EDIT:
         lines = [line for line in move.list_fresh_lines() if line not in instead]
-        return [name for name in names if any(name in line for line in lines)]
+        return [
+            name
+            for name in names
+            if any(
+                re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", line)
+                for line in lines
+            )
+        ]
     taken = {word for word in instead if get_name(word) in names}
     return list_dependencies([word for word in move.words if word not in taken])
 

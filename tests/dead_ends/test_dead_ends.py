@@ -325,6 +325,18 @@ ROWS = [
         (edit("a.ts", "", "const m = require('moment')"), [1]),
         (edit("a.md", "", "we do not use 'moment' any more"), []),
         (edit("a.py", "", "wait_a_moment()"), []),
+        (edit("a.py", "", "from dredge.deep import Bucket"), [7]),
+        (edit("a.py", "", "import os, dredge as dr"), [7]),
+        (edit("a.rs", "", "use dredge::Bucket;"), [7]),
+        (edit("a.ts", "", "import moment from 'moment/min'"), [1]),
+        # a word in quotation marks, or behind another one, is no use
+        (edit("a.ts", "", "const unit = 'moment'"), []),
+        (edit("de.json", "", '"wait": "moment"'), []),
+        (edit("compose.yml", "", 'depends_on: ["dredge"]'), []),
+        (edit("deploy.sh", "", "start dredge"), []),
+        (edit("a.py", "", "# use dredge"), []),
+        (edit("a.py", "", 'assert "dredge" not in deps'), []),
+        (edit("package.json", "{", '{ "moment-timezone": "^0.5",'), []),
         # in other words in the same file
         (edit("tides.py", "def tide():", "@functools.cache\ndef tide():"), [8]),
         (edit("tides.py", "def tide():", "def tide(harbour):"), []),
@@ -346,12 +358,15 @@ def test_a_call_is_compared_with_what_failed(step: Step, repeated: list[int]) ->
     [
         ("try pnpm dedupe once more", [0]),
         ("the dates look wrong, use Moment for them", []),
-        ("add dredge again, in the newest version", [7]),
+        # it may be used, refused or gone
+        ("add dredge again, in the newest version", []),
+        ("no dredge please", []),
+        ("dredge is gone, right?", []),
         ("run the tests with pnpm", []),
         ("cache the tides", []),
     ],
 )
-def test_a_prompt_names_a_command_or_a_dependency(
+def test_a_prompt_names_a_command_and_no_dependency(
     prompt: str, named: list[int]
 ) -> None:
     assert find_named(prompt, ROWS) == [ROWS[number] for number in named]

@@ -12,8 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.agents.hook_text import build_hook_text
+from slowwave.cli.agents.running_session import list_done
 from slowwave.cli.main import app
 from slowwave.context.projects.intentions import (
+    Done,
     Intention,
     ProjectTalk,
     list_names,
@@ -27,6 +29,7 @@ from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
+from slowwave.tasks.dead_ends.moves import read_call_moves
 from slowwave.text.rarity import get_lexicon
 from slowwave.text.times.coming_days import find_coming_day
 
@@ -80,7 +83,7 @@ TALK = ProjectTalk(0, frozenset(), {})
         ("entro venerdì bisogna consegnare", True, date(2026, 5, 8)),
         ("周五把报告发出去", True, date(2026, 5, 8)),
         ("下下周要换密钥", True, date(2026, 5, 18)),
-        ("20号要付款", True, date(2026, 5, 20)),
+        ("20号，付款", True, date(2026, 5, 20)),
         ("金曜日までに出す", True, date(2026, 5, 8)),
         ("来週の月曜に鍵を変える", True, date(2026, 5, 11)),
         ("20日間かかる", True, None),
@@ -122,7 +125,9 @@ def test_what_an_intention_waits_for() -> None:
     assert late.is_due(date(2026, 6, 17))
     assert not late.is_due(date(2026, 6, 18))
     file = intend(files=("harbor/tides.py",))
-    assert file.is_about_file(["web/tides.py"])
+    assert file.is_about_file(["/x/harbor/tides.py"])
+    assert file.is_about_file(["tides.py"])
+    assert not file.is_about_file(["web/tides.py"])
     assert not file.is_about_file(["tides.pyi"])
     node = intend(versions=(("node", "22"), ("", "1.4")))
     assert node.has_version("FROM node:22.16")
@@ -544,6 +549,52 @@ def test_what_was_edited_in_an_earlier_session_came_up(tmp_path: Path) -> None:
     patch = {"type": "tool_call", "text": "*** Begin Patch\n*** Update File: tides.py"}
     done = read_done([call, look, patch])
     assert [tides.is_met_by(one) for one in done] == [True, False, True]
+
+
+def edit(path: str, new: str) -> dict[str, str]:
+    return {"file_path": path, "old_string": "", "new_string": new}
+
+
+@pytest.mark.parametrize(
+    ("waits", "tool", "given", "is_moment"),
+    [
+        ({"versions": (("", "2.4"),)}, "Bash", {"command": "git tag -a v2.4.1"}, True),
+        ({"versions": (("v", "3"),)}, "Bash", {"command": "git tag v3.0.0"}, True),
+        ({"versions": (("v", "3"),)}, "Bash", {"command": "npm version 3.0.0"}, True),
+        ({"versions": (("node", "22"),)}, "Edit", edit("a.yml", "node: 22"), True),
+        ({"versions": (("quux", "2.4"),)}, "Edit", edit("a.in", "quux==2.4.1"), True),
+        ({"files": ("api/index.ts",)}, "Edit", edit("/x/api/index.ts", "b"), True),
+        # what is looked for or read, and what is in a word, a path or a sentence
+        ({"files": ("api/index.ts",)}, "Edit", edit("/x/ui/index.ts", "b"), False),
+        ({"files": ("index.ts",)}, "Read", {"file_path": "/x/index.ts"}, False),
+        ({"files": ("index.ts",)}, "Grep", {"pattern": "a", "path": "index.ts"}, False),
+        ({"versions": (("v", "3"),)}, "Grep", {"pattern": "v3", "path": "docs"}, False),
+        ({"versions": (("v", "3"),)}, "Bash", {"command": "curl /api/v3/rates"}, False),
+        ({"versions": (("v", "3"),)}, "Edit", edit("a.yml", "checkout@v3"), False),
+        ({"versions": (("", "2.4"),)}, "Edit", edit("a.in", "numpy==2.4.1"), False),
+        ({"versions": (("", "2.4"),)}, "Bash", {"command": "git tag v2.4.0rc1"}, False),
+        ({"versions": (("node", "22"),)}, "Bash", {"command": "ping node 22"}, False),
+        ({"versions": (("node", "22"),)}, "Read", {"file_path": "node 22.md"}, False),
+    ],
+)
+def test_the_hook_and_the_night_read_a_call_alike(
+    waits: dict[str, Any], tool: str, given: dict[str, str], is_moment: bool
+) -> None:
+    one = intend(**waits)
+    text = json.dumps(given)
+    at_night = read_done([{"type": "tool_call", "text": text}])
+    at_call = list_done(read_call_moves(tool, text, None, "/x"))
+    assert [any(map(one.is_met_by, done)) for done in (at_night, at_call)] == [
+        is_moment,
+        is_moment,
+    ]
+
+
+def test_what_is_printed_of_a_product_is_its_version_if_a_sign_says_so() -> None:
+    node = intend(versions=(("node", "22"),))
+    assert node.is_met_by(Done(shown="- node@20.1\n+ node@22.1"))
+    for shown in ("worker node 22 healthy", "requires node >= 22", "worker-node-22 up"):
+        assert not node.is_met_by(Done(shown=shown))
 
 
 def test_a_topic_comes_up_by_its_meaning(tmp_path: Path) -> None:

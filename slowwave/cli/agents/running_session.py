@@ -1,6 +1,8 @@
 """The end of the running session's transcript: what hooks told there, and what its commands did and showed."""
 
 import os
+import re
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,9 +15,8 @@ from slowwave.tasks.dead_ends.moves import Move, MoveKind, read_moves
 from slowwave.tasks.ingest.formats.registry import detect_reader
 from slowwave.tasks.ingest.parsing.records import Limits, Message
 
-TALK = (MoveKind.PERSON, MoveKind.MODEL)
 DOING = (MoveKind.EDIT, MoveKind.RUN, MoveKind.COMMIT)
-"""Calls whose output tells what they did."""
+"""Calls that tell what was done."""
 MOST_BYTES = 32 * 1024 * 1024
 """Bytes at the end of a transcript that are searched for earlier texts."""
 READ_BYTES = 128 * 1024
@@ -26,7 +27,7 @@ def read_told(transcript: str | None, marks: Sequence[str]) -> set[str]:
     """Return the marks that occur in the last MOST_BYTES of a transcript; none if it can't be read."""
     if not transcript or not marks:
         return set()
-    with suppress(OSError):
+    with suppress(OSError, ValueError):  # a name with a NUL
         content = _read_end(Path(transcript), MOST_BYTES)
         return {mark for mark in marks if mark.encode() in content}
     return set()
@@ -51,9 +52,13 @@ def _may_show(waiting: Sequence[Intention], transcript: Path) -> bool:
     """
     names = [PurePosixPath(file).name for one in waiting for file in one.files]
     numbers = [number for one in waiting for _, number in one.versions]
-    with suppress(OSError):
+    looked_for = [
+        *(re.escape(name) for name in names),
+        *(rf"(?<![\d.]){re.escape(number)}(?!\d)" for number in numbers),
+    ]
+    with suppress(OSError, ValueError):  # a name with a NUL
         end = _read_end(transcript, READ_BYTES)
-        return any(name.encode() in end for name in (*names, *numbers))
+        return any(re.search(pattern.encode(), end) for pattern in looked_for)
     return False
 
 
@@ -61,10 +66,16 @@ def list_done(moves: Sequence[Move]) -> list[Done]:
     """Return what the calls among some moves did. What is only read, or printed by a test, was not done."""
     done: list[Done] = []
     for move in moves:
-        if move.kind not in TALK:
-            output = move.output if move.kind in DOING and move.ok else ""
-            paths = (move.path,) if move.path else ()
-            done.append(Done(paths, f"{move.line}\n{move.text}\n{output}"))
+        if move.kind in DOING:
+            is_edit = move.kind is MoveKind.EDIT
+            done.append(
+                Done(
+                    (move.path,) if move.path else (),
+                    run="" if is_edit else move.line,
+                    written=move.text if is_edit else "",
+                    shown=move.output if move.ok else "",
+                )
+            )
     return done
 
 
@@ -90,6 +101,7 @@ def _cut_to_end(transcript: Path) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="slowwave-") as folder:
         path = Path(folder) / transcript.name
+        path.touch(mode=stat.S_IRUSR | stat.S_IWUSR)
         path.write_bytes(_read_end(transcript, READ_BYTES))
         yield path
 
@@ -106,11 +118,14 @@ def _make_row(message: Message) -> Mapping[str, Any]:
 
 
 def _read_end(path: Path, most: int) -> bytes:
-    """Return the last bytes of a file.
+    """Return the last bytes of a regular file: a pipe would never end.
 
     Raises:
         OSError: it can't be read.
+        ValueError: its name can't be one.
     """
+    if not path.is_file():
+        raise FileNotFoundError(path)
     with path.open("rb") as stream:
         size = stream.seek(0, os.SEEK_END)
         stream.seek(max(0, size - most))

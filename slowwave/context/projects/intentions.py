@@ -75,6 +75,10 @@ FROM = r"(?:v?\d[\d.]*\W{0,8}(?:→|->|=>|\bto\b)\W{0,8})?"
 """The version before the new one: `^5.14.1 → ^6.0.2`."""
 BEFORE = re.compile(r"([^\W\d_][\w-]*)[\"'\s:=<>~^@]{1,6}v?$")
 """The word before a version: `"django": "^` or `django==`."""
+NEAR_BEFORE = 48
+"""Characters before a version that are read."""
+EDGE = 6 * 1024
+"""Characters of each end of a long text in which a version is looked for."""
 DECIMAL = re.compile(r"[=:,(\[<>+*/-]\s*$")
 """What stands before a number in code that is no version, if the number has one point and no quotation marks."""
 MEASURE = re.compile(r"(?<![\w.])\d+\.\d+ ?([^\W\d_]+)\b")
@@ -107,6 +111,17 @@ MOST_CALLS = 5_000
 """Messages of agents that are looked through for what intentions wait for."""
 WRITING = ("old", "new", "content", "file_text", "insert", "edits")
 """How the arguments begin that only a call which edits a file has."""
+WRITES = WRITING[1:]
+"""How those of them begin that it writes."""
+RUNS = ("command", "cmd", "script", "CommandLine")
+"""Arguments that are a command."""
+GIVES_VERSION = re.compile(
+    r"(?:^|[;&|\n]\s*)(?:git tag|gh release create|(?:npm|pnpm|yarn|bun|uv|poetry|hatch|pdm|cargo) version)\b"
+)
+"""Commands that give the project its versions."""
+SETS = re.compile(r"[=:@^~\"']|version")
+"""What stands between a product and the version that it gets."""
+ARROW = re.compile("→|->|=>")
 PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+?)\\?$", re.M)
 """A file in a patch as Codex writes it."""
 OFTEN = 0.1
@@ -353,21 +368,46 @@ class Intention(Shown):
         done: "Done",
     ) -> bool:
         """Return True if a tool call edits a file that it waits for, or has a version that it waits for."""
-        return self.is_about_file(done.paths) or self.has_version(done.text)
+        names = {PurePosixPath(path).name for path in done.paths}
+        return (
+            any(_ends_with(path, file) for path in done.paths for file in self.files)
+            or self._is_about_topic(names)
+            or any(self._is_set(done, *version) for version in self.versions)
+        )
+
+    def _is_set(
+        self,
+        done: "Done",
+        name: str,
+        number: str,
+    ) -> bool:
+        """Return True if a call puts a version in place: of a product by its name and a sign before the number, in what
+        was written or what a command showed; else by a command that gives versions. A number in a word, a path or a
+        sentence is none.
+        """
+        number = re.escape(number)
+        if name in ("", "v"):
+            given = _cut_middle(f"{done.run}\n{done.shown}")
+            pattern = rf"(?<![^\s\"'])v?{number}(?:\.\d+)*(?![^\s\"';&])"
+            return bool(GIVES_VERSION.search(done.run) and re.search(pattern, given))
+        pattern = rf"(?<![^\W_]){re.escape(name)}(?P<mark>(?:[^\w\n]|[_-]version){{1,12}}{FROM})v?{number}(?![\w%-])"
+        texts = (done.written, False), (done.shown, True)
+        return any(
+            _is_setting(found["mark"], is_shown=is_shown)
+            for text, is_shown in texts
+            for found in re.finditer(pattern, _cut_middle(text).casefold())
+        )
 
     def has_version(
         self,
         text: str,
     ) -> bool:
         """Return True if a text has a version that it waits for: 2.4.1 is 2.4."""
-        lower = _drop_measures(text, self.lexicon).casefold()
+        lower = _drop_measures(_cut_middle(text), self.lexicon).casefold()
         return any(
             self._has_number(name, number, lower)
             if "." in number
-            else re.search(
-                rf"(?<!\w){re.escape(name)}(?:[\W_]|version){{{'0' if name == 'v' else '1'},12}}{FROM}v?{number}(?!\d)",
-                lower,
-            )
+            else _has_whole(name, number, lower)
             for name, number in self.versions
         )
 
@@ -382,7 +422,10 @@ class Intention(Shown):
         found = [*re.finditer(pattern, lower)]
         if name:
             return name in lower and bool(found)
-        return any(self._is_own(lower[: one.start()], one[0]) for one in found)
+        return any(
+            self._is_own(lower[max(0, one.start() - NEAR_BEFORE) : one.start()], one[0])
+            for one in found
+        )
 
     def _is_own(
         self,
@@ -418,12 +461,26 @@ class Intention(Shown):
         self,
         paths: Collection[str],
     ) -> bool:
-        """Return True if it names one of some files, by the last part of its path, or one is named as its topic is."""
-        names = {PurePosixPath(path).name.casefold() for path in paths}
-        if any(PurePosixPath(file).name.casefold() in names for file in self.files):
-            return True
+        """Return True if it names one of some files, or one is named as its topic is. Of a path the end is enough."""
+        is_named = any(
+            _ends_with(path, file) or _ends_with(file, path)
+            for path in paths
+            for file in self.files
+        )
+        return is_named or self._is_about_topic(
+            {PurePosixPath(path).name for path in paths}
+        )
+
+    def _is_about_topic(
+        self,
+        names: Collection[str],
+    ) -> bool:
+        """Return True if a file is named as its topic is."""
         lexicon = self.lexicon
-        stems = {lexicon.stem(name.lstrip(".").partition(".")[0]) for name in names}
+        stems = {
+            lexicon.stem(name.casefold().lstrip(".").partition(".")[0])
+            for name in names
+        }
         words = (*self.names, *self.topic)
         return any(_weigh_stems([word], stems, lexicon) >= self.least for word in words)
 
@@ -432,10 +489,41 @@ class Intention(Shown):
 class Done:
     """What a tool call did."""
 
-    paths: tuple[str, ...]
+    paths: tuple[str, ...] = ()
     """The files that it edited."""
-    text: str
-    """What was run or written, and what that showed."""
+    run: str = ""
+    """The command."""
+    written: str = ""
+    """What it wrote into files."""
+    shown: str = ""
+    """What the command printed."""
+
+
+def _ends_with(path: str, end: str) -> bool:
+    """Return True if a path ends with another one, in whole names."""
+    parts = PurePosixPath(path.casefold()).parts
+    last = PurePosixPath(end.casefold()).parts
+    return bool(last) and parts[-len(last) :] == last
+
+
+def _has_whole(name: str, number: str, lower: str) -> bool:
+    """Return True if a text in lower case has a version that is a whole number; `v2` in a path is none."""
+    before, least = (r"[\w/.@=-]", 0) if name == "v" else (r"\w", 1)
+    between = rf"(?:[\W_]|version){{{least},12}}{FROM}v?"
+    pattern = rf"(?<!{before}){re.escape(name)}{between}{number}(?!\d)"
+    return re.search(pattern, lower) is not None
+
+
+def _is_setting(mark: str, *, is_shown: bool) -> bool:
+    """Return True if what stands between a name and a number sets it; what is shown may only be asked for (`>=`)."""
+    bare = ARROW.sub("=", mark)
+    is_asked = "<" in bare or ">" in bare
+    return bool(SETS.search(bare)) and not (is_asked and is_shown)
+
+
+def _cut_middle(text: str) -> str:
+    """Return a text without what is farther from its ends than EDGE."""
+    return text if len(text) <= 2 * EDGE else f"{text[:EDGE]}\n{text[-EDGE:]}"
 
 
 def _split_humps(text: str) -> str:
@@ -642,13 +730,19 @@ def _read_call(given: str) -> Done:
     except orjson.JSONDecodeError:
         arguments = given
     if not isinstance(arguments, dict):
-        return Done(tuple(PATCHED.findall(given.replace("\\n", "\n"))), given)
+        return Done(tuple(PATCHED.findall(given.replace("\\n", "\n"))))
     texts = {name: text for name, text in arguments.items() if isinstance(text, str)}
+    written = [text for name, text in texts.items() if name.startswith(WRITES)]
     is_edit = any(name.startswith(WRITING) for name in arguments)
-    paths = (
+    paths = [
         text for name, text in texts.items() if name.lower().endswith(("path", "file"))
+    ]
+    run = [texts[name] for name in RUNS if name in texts]
+    return Done(
+        tuple(paths) if is_edit else (),
+        run="" if is_edit else "\n".join(run),
+        written="\n".join(written) if is_edit and paths else "",
     )
-    return Done(tuple(paths) if is_edit else (), "\n".join(texts.values()))
 
 
 def _find_done(

@@ -3,7 +3,7 @@ of the month, a month, a part of one ("mid July", "the end of the quarter"), or 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 
@@ -14,10 +14,16 @@ from slowwave.text.times.dates import (
     WEEKDAYS,
     extract_dates,
 )
-from slowwave.text.times.foreign_dates import find_foreign_times
+from slowwave.text.times.foreign_dates import (
+    TimeName,
+    find_foreign_times,
+    list_part_words,
+)
 from slowwave.text.times.relative_days import (
     COMING,
     COMING_DAYS,
+    NEXT,
+    RelativeDay,
     find_relative_days,
 )
 
@@ -43,6 +49,14 @@ OF_SPAN = re.compile(
 )
 WEEKEND = re.compile(r"\bweekend\b(?! of\b)", re.I)
 QUARTER = re.compile(r"\bQ(?P<number>[1-4])\b")
+OF_NEXT = re.compile(rf"\b{PART} (?:the )?next month\b", re.I)
+IN_MONTH = re.compile(
+    r"\b(?:on|by|until|till|before|after|from) (?:the )?(?P<day>[0-3]?\d)(?:st|nd|rd|th)\b",
+    re.I,
+)
+"""A day of the month beside "next month"."""
+PARTS_OF_OTHERS = list_part_words()
+"""What says the beginning, middle or end in other languages."""
 PASSED = {
     "early": 0.0,
     "first": 0.0,
@@ -76,14 +90,86 @@ def find_coming_day(
     """
     said_on = said_at.astimezone().date()
     days = [*_list_dates(text, said_on)]
-    for named in find_relative_days(text, said_on):
-        if named.first and (of_plan or not named.is_rough):
-            days.append(named.first)
-    if of_plan and not any(day > said_on for day in days):
-        english = (time.english for time in find_foreign_times(text, of_plan=True))
+    foreign = find_foreign_times(text, of_plan=True)
+    relative = [
+        named for named in find_relative_days(text, said_on) if named.first is not None
+    ]
+    for named in relative:
+        if not named.is_rough:
+            days += _find_in_week(text, named, foreign)
+    rough = [named for named in relative if named.is_rough]
+    if of_plan and rough and not days:
+        days += _list_rough(text, rough[0], foreign)
+    elif of_plan and not relative and not any(day > said_on for day in days):
+        english = (time.english for time in foreign if time.is_bare)
         for words in (text, *english):
             days += _list_of_plan(words, said_on)
     return min((day for day in days if day > said_on), default=None)
+
+
+def _find_in_week(
+    text: str,
+    named: RelativeDay,
+    foreign: Sequence[TimeName],
+) -> list[date]:
+    """Return the day that a text names by its distance; of the next week the weekday that is named beside it, and none
+    of several.
+    """
+    first = named.first
+    words = text[named.start : named.end]
+    if first is None:
+        return []
+    is_week = any(one["unit"].lower() == "week" for one in NEXT.finditer(words)) or any(
+        time.english in ("next week", "week after next") and time.start == named.start
+        for time in foreign
+    )
+    if not is_week:
+        return [first]
+    rest = f"{text[: named.start]} {text[named.end :]}"
+    said = {WEEKDAYS[match["day"].lower()] for match in WEEKDAY.finditer(rest)}
+    said |= {WEEKDAYS[one.english] for one in foreign if one.english in WEEKDAYS}
+    if len(said) > 1:
+        return []
+    return [first + timedelta(days=day) for day in said or {first.weekday()}]
+
+
+def _list_rough(
+    text: str,
+    named: RelativeDay,
+    foreign: Sequence[TimeName],
+) -> Iterator[date]:
+    """Yield the day of a month or year that is told by its distance: its first, that on which a part of the next month
+    begins, or a day by its number. Beside a number, month or part that is not read so there is none.
+    """
+    first = named.first
+    if first is None:
+        return
+    if part := OF_NEXT.search(text):
+        yield _find_part(first, 1, part["part"])
+        return
+    others = [
+        one for one in foreign if one.start >= named.end or one.start < named.start
+    ]
+    rest = f"{text[: named.start]} {text[named.end :]}"
+    numbers = [
+        int(match["day"])
+        for words in (rest, *(one.english for one in others))
+        for match in IN_MONTH.finditer(words)
+    ]
+    is_other = others or re.search(rf"\d|{MONTH}|\b{PART}\b", rest, re.I)
+    if len(numbers) == 1 and _is_month(text, named, foreign):
+        with suppress(ValueError):  # 31 in a shorter month
+            yield first.replace(day=numbers[0])
+    elif not is_other and not PARTS_OF_OTHERS.search(rest):
+        yield first
+
+
+def _is_month(text: str, named: RelativeDay, foreign: Sequence[TimeName]) -> bool:
+    """Return True if a time is a month's distance, not a year's."""
+    own = [one.english for one in foreign if one.start == named.start]
+    return any(
+        "month" in words for words in (text[named.start : named.end].lower(), *own)
+    )
 
 
 def _list_of_plan(text: str, said_on: date) -> Iterator[date]:

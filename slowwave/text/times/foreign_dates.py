@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import product
 from unicodedata import numeric
@@ -23,6 +23,7 @@ from slowwave.text.languages import (
     is_stop_word,
     stem_in,
 )
+from slowwave.text.rarity import get_lexicon
 from slowwave.text.words import JOINED, TERM, UNSPACED, find_text_language
 
 Names = Mapping[str, Sequence[str]]
@@ -68,6 +69,7 @@ LATIN = tuple(
 )
 """The languages in Latin letters."""
 DIGIT = re.compile(r"\d")
+KANA_LETTER = re.compile(r"[\u3041-\u309f]")
 KANA = re.compile(r"(?<=[\u4e00-\u9fff])(?=[\u3041-\u309f])")
 """Where Chinese letters end before a particle or an ending of Japanese."""
 SPELT = re.compile(
@@ -126,6 +128,8 @@ class TimeName:
     """The text's own words, in lower case."""
     start: int
     """Its offset in the lower-case text."""
+    is_bare: bool = False
+    """Whether only a plan names it so."""
 
 
 def find_foreign_times(text: str, *, of_plan: bool = False) -> list[TimeName]:
@@ -144,7 +148,8 @@ def find_foreign_times(text: str, *, of_plan: bool = False) -> list[TimeName]:
     found: list[TimeName] = []
     for time in names:
         end = found[-1].start + len(found[-1].words) if found else 0
-        if time.start + len(time.words) > end:
+        is_new = time.start >= end if time.is_bare else True
+        if is_new and time.start + len(time.words) > end:
             found.append(time)
     return found
 
@@ -176,15 +181,65 @@ def _find_bare_times(text: str) -> Iterator[TimeName]:
     """Yield the times that a plan names by themselves, in any language of the text's script."""
     language = find_text_language(text)
     lowered = text.lower().replace("’", "'")
-    own = (language,) if language in LISTS else ()
+    own = (language,) if language and language in LISTS else ()
     for each in LATIN if _may_be_latin(lowered, language) else own:
         bare = _get_bare_times(each)
         for match in bare.pattern.finditer(lowered):
+            if not _may_be_time(match, text, each, bare):
+                continue
             english = _translate_bare(match, bare)
-            yield TimeName(english, match[0], match.start())
+            yield TimeName(english, match[0], match.start(), is_bare=True)
     if JOINED.search(text):
         for match in NUMBERED_DAY.finditer(lowered):
-            yield TimeName(f"on the {match['day']}th", match[0], match.start())
+            if _is_noun_next(lowered[match.end() :]):
+                continue
+            english = f"on the {match['day']}th"
+            yield TimeName(english, match[0], match.start(), is_bare=True)
+
+
+def _may_be_time(
+    match: re.Match[str],
+    text: str,
+    language: str,
+    bare: BareTimes,
+) -> bool:
+    """Return True unless a word may be a name, a time that has passed, or, as "Morgen" is, no time.
+
+    Directly before a time stands nothing, or a word that carries no meaning and is not "since": "Herr Sonntag",
+    "vergangenen Freitag", "Guten Morgen" and "fine gennaio" have another one.
+    """
+    if JOINED.search(match[0]):
+        return True
+    before = re.split(r"[^\w\s']", match.string[: match.start()])[-1].split()
+    words = TERM.findall(before[-1]) if before else []
+    since_words = set(before[-2:])
+    since = LISTS[language].get("since", ())
+    known = {*LANGUAGES_OF, *LISTS[language].get("from", ())}
+    is_behind_time = any(
+        0 <= match.start() - end <= 1 for end in _list_ends(match.string)
+    )
+    if words and not is_behind_time and words[-1] not in known:
+        return False
+    if not since_words.isdisjoint(since):
+        return False
+    is_capital = text[match.start()].isupper() if len(text) == len(match.string) else 0
+    has_capital = (
+        get_lexicon(language).has_capital_nouns
+        and bare.names.get(match["day"] or "") != "tomorrow"
+    )
+    return not (before and is_capital and not has_capital)
+
+
+@lru_cache(maxsize=8)
+def _list_ends(lowered: str) -> list[int]:
+    """Return where the times end that are told by their distance: "nächste Woche Dienstag"."""
+    return [time.start + len(time.words) for time in _find_times(lowered)]
+
+
+def _is_noun_next(rest: str) -> bool:
+    """Return True if a number may be that of a thing: no particle, mark or end follows (3号机器)."""
+    following = rest[:1]
+    return following.isalpha() and not KANA_LETTER.match(following)
 
 
 def _translate_bare(match: re.Match[str], bare: BareTimes) -> str:
@@ -213,7 +268,12 @@ def _get_bare_times(language: str) -> BareTimes:
         for form in lists.get(month.lower(), ())
         if len(form) >= LEAST_MONTH and form not in LANGUAGES_OF
     }
-    units = {word: f"the {unit}" for word, unit in _name_units(language).items()}
+    # "fin de semana" is the weekend
+    units = {
+        word: f"the {unit}"
+        for word, unit in _name_units(language).items()
+        if unit != "week"
+    }
     parts = {form: part for part in PARTS for form in lists.get(part, ())}
     span = rf"(?P<part>{_join(parts)})[\s-]+(?:\w{{1,3}}\s+)?(?P<span>(?:{_join(units)})\w?|{_join(months)})"
     return BareTimes(
@@ -221,6 +281,17 @@ def _get_bare_times(language: str) -> BareTimes:
         parts=parts,
         names={**units, **months, **days},
     )
+
+
+def list_part_words() -> re.Pattern[str]:
+    """Return a pattern of what says the beginning, middle or end of a month in any language."""
+    forms = {
+        form
+        for names in LISTS.values()
+        for part in PARTS
+        for form in names.get(part, ())
+    }
+    return re.compile(rf"(?<!\w)(?:{_join(forms)})(?!\w)", re.I)
 
 
 def _may_be_latin(lowered: str, language: str | None) -> bool:
