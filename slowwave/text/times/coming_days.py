@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 
+from slowwave.text.rarity import get_lexicon
 from slowwave.text.times.dates import (
     MODAL,
     MONTH,
@@ -101,10 +102,18 @@ def find_coming_day(
     if of_plan and rough and not days:
         days += _list_rough(text, rough[0], foreign)
     elif of_plan and not relative and not any(day > said_on for day in days):
-        english = (time.english for time in foreign if time.is_bare)
+        english = (
+            time.english for time in foreign if time.is_bare and not _is_name(time)
+        )
         for words in (text, *english):
             days += _list_of_plan(words, said_on)
     return min((day for day in days if day > said_on), default=None)
+
+
+def _is_name(time: TimeName) -> bool:
+    """Return True for a capital inside a sentence of a language whose nouns have none: Domingo."""
+    called_in = time.called_in
+    return called_in is not None and not get_lexicon(called_in).has_capital_nouns
 
 
 def _find_in_week(

@@ -23,7 +23,6 @@ from slowwave.text.languages import (
     is_stop_word,
     stem_in,
 )
-from slowwave.text.rarity import get_lexicon
 from slowwave.text.words import JOINED, TERM, UNSPACED, find_text_language
 
 Names = Mapping[str, Sequence[str]]
@@ -130,6 +129,8 @@ class TimeName:
     """Its offset in the lower-case text."""
     is_bare: bool = False
     """Whether only a plan names it so."""
+    called_in: str | None = None
+    """Its language, if it has a capital inside a sentence: a name, unless all nouns have one there."""
 
 
 def find_foreign_times(text: str, *, of_plan: bool = False) -> list[TimeName]:
@@ -188,7 +189,10 @@ def _find_bare_times(text: str) -> Iterator[TimeName]:
             if not _may_be_time(match, text, each, bare):
                 continue
             english = _translate_bare(match, bare)
-            yield TimeName(english, match[0], match.start(), is_bare=True)
+            called = each if _is_capital_inside(match, text) else None
+            yield TimeName(
+                english, match[0], match.start(), is_bare=True, called_in=called
+            )
     if JOINED.search(text):
         for match in NUMBERED_DAY.finditer(lowered):
             if _is_noun_next(lowered[match.end() :]):
@@ -222,12 +226,15 @@ def _may_be_time(
         return False
     if not since_words.isdisjoint(since):
         return False
-    is_capital = text[match.start()].isupper() if len(text) == len(match.string) else 0
-    has_capital = (
-        get_lexicon(language).has_capital_nouns
-        and bare.names.get(match["day"] or "") != "tomorrow"
-    )
-    return not (before and is_capital and not has_capital)
+    is_tomorrow = bare.names.get(match["day"] or "") == "tomorrow"
+    return not (is_tomorrow and _is_capital_inside(match, text))
+
+
+def _is_capital_inside(match: re.Match[str], text: str) -> bool:
+    """Return True if a word has a capital and stands behind another one of its clause."""
+    before = re.split(r"[^\w\s']", match.string[: match.start()])[-1].strip()
+    is_same = len(text) == len(match.string)
+    return bool(before) and is_same and text[match.start()].isupper()
 
 
 @lru_cache(maxsize=8)
