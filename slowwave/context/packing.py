@@ -28,7 +28,8 @@ from slowwave.context.rendering import (
     Measure,
     date_line,
 )
-from slowwave.recall.release.view import OMITTED, SINCE, THEN
+from slowwave.recall.release.said import OMITTED
+from slowwave.recall.release.view import SINCE, THEN
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import MIN_WORDS
 from slowwave.text.words import extract_content_words, put_spaces
