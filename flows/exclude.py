@@ -5,9 +5,10 @@ slowwave include ID…
 slowwave promote --why REASON
 
 An id names a session, a transcript file, a release (all rows that it added), a message, a claim, a merge, a change or a
-note. The id of a summary or topic names the messages or claims that it was made of. Excluded messages stay in the
-vault; `slowwave forget` erases them. A file may be in quarantine because it would change messages of another file's
-sessions: including it allows the change.
+note. The id of a summary or topic names the messages or claims that it was made of. With a claim the messages are
+excluded that say nothing else; of another message its sentence is not shown (`recall/release/said.py`). Excluded
+messages stay in the vault; `slowwave forget` erases them. A file may be in quarantine because it would change messages
+of another file's sessions: including it allows the change.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

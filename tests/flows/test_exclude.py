@@ -348,3 +348,20 @@ def test_a_claim_that_a_later_one_replaced_is_left_out_too(
     assert "The timeout is 5 s" not in show_messages(told)
     run_include([old], told).check_complete()
     assert "The timeout is 5 s" in show_messages(told)
+
+
+def test_a_summary_of_which_all_is_left_out_is_no_hit(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    asked = "Shall we use Terraform for all servers, with the state in ibex-tf?"
+    said = [
+        ("user", "How should we provision the servers?"),
+        ("assistant", f"There are two ways, Terraform and Ansible. {asked}"),
+        ("user", "yes please"),
+        ("assistant", "Done."),
+    ]
+    run_night([session(tmp_path, "a", 2, said)], settings).check_complete()
+    run_exclude(find_claims(settings, asked), "no", settings).check_complete()
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    hits = memory.recall("Terraform for all servers", 20, everything=True)
+    assert hits
+    assert not [hit for hit in hits if asked in hit.text or len(hit.text) < 2]

@@ -123,6 +123,18 @@ def test_a_sentence_with_more_than_the_claim_is_no_echo(
     assert not restored.is_echoed(singular_words(said))
 
 
+def test_the_command_line_marks_the_other_line_of_a_turn(store: Path) -> None:
+    query = "Shall I add a diagram of the API and its port 7070?"
+    where = ("--store", store, "--kind", "message")
+    shown = " ".join(typed("recall", query, *where).stdout.split())
+    assert f"{PORT} (until 9 Mar 2026, then: The API listens on port 8200" in shown
+    assert "The API: port 7070. (until 9 Mar 2026, then: The API listens" in shown
+    hits = json.loads(typed("recall", query, *where, "--json").stdout)["hits"]
+    changed = [one for hit in hits for one in hit["pair"] if one["changes"]]
+    assert all(one["changes"][0]["successor"]["observed_at"] for one in changed)
+    assert changed
+
+
 def test_of_a_less_likely_change_only_what_was_said_since_is_told() -> None:
     later = Successor("Once a minute is plenty", datetime(2026, 3, 9, tzinfo=UTC))
     note = format_later(later, 0.3, "")

@@ -110,7 +110,8 @@ def _subtract(span: Span, others: Iterable[Span]) -> Iterator[Span]:
 def collect_left_out(claims: Iterable[ClaimRow]) -> dict[str, LeftOut]:
     """Return the claims that a person left out, and the others, by message and by session.
 
-    A claim that accepts a proposal has it in brackets; the proposal is hidden in the message that it was made in.
+    A claim that accepts a proposal has it in brackets; the proposal is hidden in the message that it was made in, and
+    in the session.
     """
     places = defaultdict[str, LeftOut](LeftOut)
     for row in claims:
@@ -120,8 +121,9 @@ def collect_left_out(claims: Iterable[ClaimRow]) -> dict[str, LeftOut]:
             places[row["session_id"]].hidden.append(words)
             places[first].hidden.append(words)
             proposal = row["summary"].removeprefix(row["quote"]).strip()
-            for message in others if proposal.startswith("(") else ():
-                places[message].hidden.append((proposal.strip("()"), ""))
+            is_proposal = proposal.startswith("(") and others
+            for place in (row["session_id"], *others) if is_proposal else ():
+                places[place].hidden.append((proposal.strip("()"), ""))
         elif row["reason"] not in WITHDRAWALS:
             places[row["session_id"]].kept.append(row["summary"])
             places[first].kept.append(row["summary"])
