@@ -36,10 +36,10 @@ from slowwave.flows.parts.quarantine_sessions import (
 )
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, open_run, run_step, take_reason
-from slowwave.recall.release.said import collect_left_out
+from slowwave.recall.release.said import Omissions, collect_left_out
 from slowwave.schemas.errors import NoRelease, UsageError
 from slowwave.schemas.ids import SHORT_ID, hash_words
-from slowwave.schemas.rows import ClaimRow, ExclusionRow, SessionRow
+from slowwave.schemas.rows import ClaimRow, ExclusionRow, MessageRow, SessionRow
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     CLAIMS,
@@ -481,22 +481,33 @@ def find_telling_messages(
     stating = {
         row["message_ids"][0] for row in claims if row["reason"] not in WITHDRAWALS
     }
-    telling = dict[str, set[str]]()
-    for claim in claims:
-        if claim["reason"] != EXCLUDED:
-            continue
-        own = claim["message_ids"][0]
-        found = telling[claim["claim_id"]] = set()
-        at = next((n for n, row in enumerate(said) if row["message_id"] == own), None)
-        if at is None:
-            continue
-        if not singular_words(left_out[own].hide(said[at]["text"])):
-            found.add(own)
-        words = singular_words(claim["summary"])
-        for row in takewhile(lambda row: row["role"] != Role.USER, said[at + 1 :]):
-            if row["message_id"] not in stating and is_echo(row["text"], words):
-                found.add(row["message_id"])
-    return telling
+    return {
+        claim["claim_id"]: _find_telling(claim, said, left_out, stating)
+        for claim in claims
+        if claim["reason"] == EXCLUDED
+    }
+
+
+def _find_telling(
+    claim: ClaimRow,
+    said: Sequence[MessageRow],
+    left_out: Mapping[str, Omissions],
+    stating: Collection[str],
+) -> set[str]:
+    """Return the ids of the messages of a session that tell an excluded claim and nothing else."""
+    own = claim["message_ids"][0]
+    at = next((n for n, row in enumerate(said) if row["message_id"] == own), None)
+    if at is None:
+        return set()
+    words = singular_words(claim["summary"])
+    answers = takewhile(lambda row: row["role"] != Role.USER, said[at + 1 :])
+    found = {
+        row["message_id"]
+        for row in answers
+        if row["message_id"] not in stating and is_echo(row["text"], words)
+    }
+    is_own = not singular_words(left_out[own].hide(said[at]["text"]))
+    return found | {own} if is_own else found
 
 
 def _reason_now(claim: ClaimRow, gone: Collection[str]) -> ClaimRow:

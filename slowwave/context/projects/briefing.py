@@ -43,7 +43,7 @@ from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
 from slowwave.recall.hits import QUOTE_CHARS, Hit, fold_text, has_words
 from slowwave.recall.live import ReadSession, find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
-from slowwave.recall.release.said import OMITTED, LeftOut
+from slowwave.recall.release.said import OMITTED, Omissions
 from slowwave.recall.release.view import (
     View,
     format_change,
@@ -632,7 +632,7 @@ def _tell_session(
     row: SummaryRow,
     told: str,
     said: Sequence[StandingClaim],
-    left_out: LeftOut | None,
+    left_out: Omissions | None,
 ) -> str:
     """Return what is told of a session: a model's summary, or what was asked, settled and reported.
 

@@ -66,7 +66,7 @@ def find_statement(
 
 
 @dataclass
-class LeftOut:
+class Omissions:
     """The claims that were made of a message, or of a session: those that a person left out, and the others."""
 
     hidden: list[tuple[str, str]] = field(default_factory=list)
@@ -107,13 +107,13 @@ def _subtract(span: Span, others: Iterable[Span]) -> Iterator[Span]:
         yield begin, end
 
 
-def collect_left_out(claims: Iterable[ClaimRow]) -> dict[str, LeftOut]:
+def collect_left_out(claims: Iterable[ClaimRow]) -> dict[str, Omissions]:
     """Return the claims that a person left out, and the others, by message and by session.
 
     A claim that accepts a proposal has it in brackets; the proposal is hidden in the message that it was made in, and
     in the session.
     """
-    places = defaultdict[str, LeftOut](LeftOut)
+    places = defaultdict[str, Omissions](Omissions)
     for row in claims:
         first, *others = row["message_ids"] or [""]
         words = row["summary"], row["quote"]

@@ -30,7 +30,7 @@ from rapidfuzz.distance import JaroWinkler, Prefix
 from slowwave.engines.encoders.protocol import MULTILINGUAL
 from slowwave.recall.hits import CONFIDENT, CodeCheck, Kind, Successor, has_words
 from slowwave.recall.query import Ints, Mask, is_of_session
-from slowwave.recall.release.said import LeftOut, collect_left_out
+from slowwave.recall.release.said import Omissions, collect_left_out
 from slowwave.recall.release.tables import (
     ClaimIndex,
     LRUCache,
@@ -129,7 +129,7 @@ class Chains:
     """By the message that they quote."""
     retractions: Set[str] = frozenset()
     """Ids of claims that take an earlier one back without a new value, surely or perhaps."""
-    excluded: Mapping[str, LeftOut] = field(default_factory=dict)
+    excluded: Mapping[str, Omissions] = field(default_factory=dict)
     """By message, and by session, the claims that a person left out."""
 
     @property
@@ -228,7 +228,7 @@ def read_chains(view: Tables | Snapshot) -> Chains:
     )
 
 
-def _read_excluded(view: Tables | Snapshot) -> dict[str, LeftOut]:
+def _read_excluded(view: Tables | Snapshot) -> dict[str, Omissions]:
     """Return the claims that a person left out, and those beside them, by message and by session."""
     columns = ["session_id", "summary", "quote", "message_ids", "reason"]
     is_excluded = pc.field("reason") == EXCLUDED
