@@ -5,18 +5,20 @@ slowwave include ID…
 slowwave promote --why REASON
 
 An id names a session, a transcript file, a release (all rows that it added), a message, a claim, a merge, a change or a
-note. The id of a summary or topic names the messages or claims that it was made of. Excluded messages stay in the
-vault; `slowwave forget` erases them. A file may be in quarantine because it would change messages of another file's
-sessions: including it allows the change.
+note. The id of a summary or topic names the messages or claims that it was made of. With a claim the messages are
+excluded that say nothing else; of another message its sentence is not shown (`recall/release/said.py`). Excluded
+messages stay in the vault; `slowwave forget` erases them. A file may be in quarantine because it would change messages
+of another file's sessions: including it allows the change.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, takewhile
 from pathlib import Path
 from types import MappingProxyType
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,9 +36,10 @@ from slowwave.flows.parts.quarantine_sessions import (
 )
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, open_run, run_step, take_reason
+from slowwave.recall.release.said import Omissions, collect_left_out
 from slowwave.schemas.errors import NoRelease, UsageError
 from slowwave.schemas.ids import SHORT_ID, hash_words
-from slowwave.schemas.rows import ClaimRow, ExclusionRow, SessionRow
+from slowwave.schemas.rows import ClaimRow, ExclusionRow, MessageRow, SessionRow
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     CLAIMS,
@@ -48,7 +51,13 @@ from slowwave.schemas.tables import (
     SESSIONS,
     SUMMARIES,
 )
-from slowwave.schemas.vocabulary import EXCLUDED, SPOKEN, LedgerKind, Role
+from slowwave.schemas.vocabulary import (
+    EXCLUDED,
+    SPOKEN,
+    WITHDRAWALS,
+    LedgerKind,
+    Role,
+)
 from slowwave.store.logs import INCLUDED, Review, append
 from slowwave.store.names import SHORTEST, NamedRow, find_named_row
 from slowwave.store.notes import (
@@ -69,8 +78,7 @@ from slowwave.tasks.ingest.task import TRESPASS, read_transcripts
 from slowwave.tasks.ingest.transcripts import redact_path
 from slowwave.tasks.observe.exclusions import CLAIM, MESSAGE
 from slowwave.tasks.publish.task import find_run_release, publish_release
-from slowwave.text.rarity import ChangedClaim
-from slowwave.text.sentences import split_sentences
+from slowwave.text.rarity import is_echo
 from slowwave.text.words import count_noun, singular_words
 
 ROWS = ("session", "message", "claim", "merge", "summary", "topic")
@@ -148,25 +156,62 @@ def _leave_out(
     done = [exclude_sessions(store, [*named.sessions.values()], why)]
     done.append(_exclude_messages(store, named.messages, why))
     excluded = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
-    quotes = _list_excluded_quotes(store, named.claims.values())
     new: list[ExclusionRow] = [
         {
             "row_id": key,
             "kind": CLAIM,
             "session_id": row["session_id"],
-            "inactive": sorted(find_telling_messages(store, row, quotes) - excluded),
+            "inactive": [],
             "words": hash_words(row["workspace"], row["summary"]),
         }
         for key, row in named.claims.items()
         if key not in excluded
     ]
-    telling = {key: row["session_id"] for row in new for key in row["inactive"]}
-    done.append(_exclude_messages(store, telling, why))
     keep_reasons(store, new, why)
+    claims = _read_excluded_claims(store, {row["session_id"] for row in new})
+    listed = [key for row in claims for key in row["inactive"]]
+    done.append(_exclude_messages(store, _note_telling(store, claims, listed), why))
     if new:
         done.append(f"{new[0]['row_id']} and {len(new) - 1} that repeat it")
     done += [_undo_merge(store, merge_id) for merge_id in named.merges]
     return [what for what in done if what]
+
+
+def _note_telling(
+    store: Store,
+    claims: Sequence[ExclusionRow],
+    listed: Collection[str],
+) -> dict[str, str]:
+    """Write with each excluded claim the messages that tell nothing else; return them with their sessions.
+
+    Args:
+        store: where the claims are.
+        claims: all exclusions of claims of some sessions.
+        listed: messages that were excluded with a claim before. A person excluded the other ones.
+    """
+    by_person = set(store.read(EXCLUSIONS, ["row_id"])["row_id"].to_pylist())
+    by_person.difference_update(listed)
+    told = dict[str, set[str]]()
+    for session in {row["session_id"] for row in claims}:
+        told |= find_telling_messages(store, session, claims)
+    noted: list[ExclusionRow] = [
+        row | {"inactive": sorted(told[row["row_id"]] - by_person)}
+        for row in claims
+        if row["row_id"] in told
+    ]
+    store.merge(EXCLUSIONS, pa.Table.from_pylist(noted, schema=EXCLUSIONS.schema))
+    rows = {row["row_id"]: row for row in (*claims, *noted)}
+    return {key: row["session_id"] for row in rows.values() for key in row["inactive"]}
+
+
+def _read_excluded_claims(
+    store: Store,
+    sessions: Collection[str],
+) -> list[ExclusionRow]:
+    """Return the exclusions of claims of some sessions."""
+    where = pc.field("kind") == CLAIM
+    rows = store.read_ids(EXCLUSIONS, sessions, by="session_id", where=where)
+    return cast(list[ExclusionRow], rows.to_pylist())
 
 
 def run_include(names: Sequence[str], settings: Settings) -> RunReport:
@@ -218,15 +263,30 @@ def _take_in_again(store: Store, names: Sequence[str]) -> list[str]:
     )
     words = {left_out[claim]["words"] for claim in named.claims if claim in left_out}
     claims = [key for key, row in left_out.items() if row["words"] in words]
-    telling = {
-        message: left_out[key]["session_id"]
-        for key in claims
-        for message in left_out[key]["inactive"]
-    }
-    messages += _include_messages(store, telling, excluded)
-    store.delete_ids(EXCLUSIONS, [*(row["session_id"] for row in sessions), *claims])
+    store.delete_ids(EXCLUSIONS, [row["session_id"] for row in sessions])
+    messages += _include_telling(store, [left_out[key] for key in claims], excluded)
     merges = _forget_undoing(store, named.merges)
     return [*filter(None, (format_names(sessions), *messages, *claims, *merges))]
+
+
+def _include_telling(
+    store: Store,
+    claims: Sequence[ExclusionRow],
+    excluded: Mapping[str, ExclusionRow],
+) -> list[str]:
+    """Delete exclusions of claims; return the messages that are included with them.
+
+    They are all that were excluded with a claim of these sessions and tell more than what stays excluded, so the order
+    in which claims are excluded and included does not count.
+    """
+    before = _read_excluded_claims(store, {row["session_id"] for row in claims})
+    listed = {key: row["session_id"] for row in before for key in row["inactive"]}
+    gone = {row["row_id"] for row in claims}
+    store.delete_ids(EXCLUSIONS, gone)
+    left = [row for row in before if row["row_id"] not in gone]
+    still = _note_telling(store, left, listed)
+    back = {key: sid for key, sid in listed.items() if key not in still}
+    return _include_messages(store, back, excluded)
 
 
 def _forget_undoing(store: Store, merges: Sequence[str]) -> list[str]:
@@ -401,38 +461,61 @@ def _add_messages(
     named.messages |= {row["message_id"]: row["session_id"] for row in rows}
 
 
-def _list_excluded_quotes(store: Store, claims: Iterable[ClaimRow]) -> list[str]:
-    """Return the quotes of some claims, and of those that were excluded before."""
-    before = store.read(CLAIMS, ["quote"], pc.field("reason") == EXCLUDED)
-    return [*before["quote"].to_pylist(), *(row["quote"] for row in claims)]
-
-
 def find_telling_messages(
     store: Store,
-    claim: ClaimRow,
-    quotes: Iterable[str],
-) -> set[str]:
-    """Return the ids of the messages that tell a claim and nothing else: its own, if that has no words beside the given
-    quotes, and what a model answered that only echoes it.
+    session: str,
+    exclusions: Iterable[ExclusionRow],
+) -> dict[str, set[str]]:
+    """Return by excluded claim of a session the ids of the messages that tell it and nothing else.
+
+    They are its own message, if nothing stands in it beside what is hidden, and what a model answered that only echoes
+    it. A message that another claim was made of is none.
     """
     columns = ["message_id", "seq", "role", "origin", "text"]
-    rows = store.read_ids(MESSAGES, [claim["session_id"]], columns, by="session_id")
+    rows = store.read_ids(MESSAGES, [session], columns, by="session_id")
     said = [row for row in rows.sort_by("seq").to_pylist() if row["origin"] in SPOKEN]
-    own = claim["message_ids"][:1]
-    places = [at for at, row in enumerate(said) if row["message_id"] in own]
-    changed = ChangedClaim.from_texts(claim["summary"])
-    telling = set[str]()
-    for at in places:
-        rest = said[at]["text"]
-        for quote in quotes:
-            rest = rest.replace(quote, "")
-        if not singular_words(rest):
-            telling.add(said[at]["message_id"])
-        for row in takewhile(lambda row: row["role"] != Role.USER, said[at + 1 :]):
-            sentences = split_sentences(row["text"])
-            if all(changed.is_echoed(singular_words(one.text)) for one in sentences):
-                telling.add(row["message_id"])
-    return telling
+    claims = store.read_ids(CLAIMS, [session], by="session_id").to_pylist()
+    gone = {str(row[name]) for row in exclusions for name in ("row_id", "words")}
+    claims = [_reason_now(row, gone) for row in claims]
+    left_out = collect_left_out(claims)
+    stating = {
+        row["message_ids"][0] for row in claims if row["reason"] not in WITHDRAWALS
+    }
+    return {
+        claim["claim_id"]: _find_telling(claim, said, left_out, stating)
+        for claim in claims
+        if claim["reason"] == EXCLUDED
+    }
+
+
+def _find_telling(
+    claim: ClaimRow,
+    said: Sequence[MessageRow],
+    left_out: Mapping[str, Omissions],
+    stating: Collection[str],
+) -> set[str]:
+    """Return the ids of the messages of a session that tell an excluded claim and nothing else."""
+    own = claim["message_ids"][0]
+    at = next((n for n, row in enumerate(said) if row["message_id"] == own), None)
+    if at is None:
+        return set()
+    words = singular_words(claim["summary"])
+    answers = takewhile(lambda row: row["role"] != Role.USER, said[at + 1 :])
+    found = {
+        row["message_id"]
+        for row in answers
+        if row["message_id"] not in stating and is_echo(row["text"], words)
+    }
+    is_own = not singular_words(left_out[own].hide(said[at]["text"]))
+    return found | {own} if is_own else found
+
+
+def _reason_now(claim: ClaimRow, gone: Collection[str]) -> ClaimRow:
+    """Return a claim with the reason that the next night gives it, as to its exclusion (an id or a hash in `gone`)."""
+    words = hash_words(claim["workspace"], claim["summary"])
+    if claim["claim_id"] in gone or words in gone:
+        return claim | {"reason": EXCLUDED}
+    return claim | {"reason": None} if claim["reason"] == EXCLUDED else claim
 
 
 def _exclude_messages(

@@ -201,10 +201,14 @@ def _format_turn(hit: "Hit", text: str) -> list[str]:
     """Return the lines of a hit's turn, in the order in which they were said: its text, and the passage of the other
     message if that is cited too.
     """
+    from slowwave.recall.hits import mark_sentences
+
     other = hit.get_beside()
     if other is None:
         return [text]
-    said = f"{other.role}: {truncate_line(hit.sources[1].quote, SHOWN_CHARS)}"
+    quote = truncate_line(hit.sources[1].quote, SHOWN_CHARS)
+    marked = mark_sentences(quote, other.changes)
+    said = f"{other.role}: {marked}"
     return [said, text] if other.role == Role.USER else [text, said]
 
 

@@ -15,7 +15,7 @@ from slowwave.context.packing import arrange_lines, make_line, pack_lines
 from slowwave.context.rendering import Line, LineSource, Measure, Part
 from slowwave.engines.encoders.protocol import Encoder
 from slowwave.engines.llm.protocol import ChatMessage
-from slowwave.recall.release.view import OMITTED
+from slowwave.recall.release.said import OMITTED
 from slowwave.schemas.settings import ContextSettings, PyramidSettings
 from slowwave.text.pyramid import (
     MASTER,

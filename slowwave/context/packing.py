@@ -28,7 +28,8 @@ from slowwave.context.rendering import (
     Measure,
     date_line,
 )
-from slowwave.recall.release.view import OMITTED, SINCE, THEN
+from slowwave.recall.release.said import OMITTED, find_words
+from slowwave.recall.release.view import SINCE, THEN
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import MIN_WORDS
 from slowwave.text.words import extract_content_words, put_spaces
@@ -111,16 +112,12 @@ def make_line(
 
 def find_pieces(pieces: Sequence[str], words: str) -> frozenset[str]:
     """Return the pieces of a text in which some of its words stand."""
-    found = " ".join(words.split())
-    first = " ".join(pieces).find(found)
-    if not found or first < 0:
-        return frozenset()
-    last = first + len(found)
+    spans = find_words(" ".join(pieces), words)
     about = set[str]()
     start = 0
     for piece in pieces:
         end = start + len(piece)
-        if first < end and start < last:
+        if any(first < end and start < last for first, last in spans):
             about.add(piece)
         start = end + 1
     return frozenset(about)

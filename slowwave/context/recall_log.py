@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from slowwave.context.rendering import date_line
-from slowwave.recall.release.view import OMITTED
+from slowwave.recall.release.said import OMITTED
 from slowwave.schemas.errors import StoreUnwritable
 from slowwave.store.logs import Asked, append, format_now, log_recall
 

@@ -1,9 +1,8 @@
 """What later claims changed of messages, sentence by sentence.
 
-A sentence is marked if a changed claim was made from it (a claim that is less likely changed with what was said
-since), or if a model echoes such a claim in answer to it ("Set to
-9443 as you asked"). A message that the night found to state a changed claim in other words is marked behind
-the sentence that has most of the claim's words.
+A sentence is marked if it states a changed claim. A change that is less likely is marked with what was said since. In a
+model's answer a sentence is marked if it says nothing but such a claim ("The API is on port 9443"). A message that the
+night found to state a changed claim in other words is marked behind the sentence that has most of the claim's words.
 """
 
 from collections import defaultdict
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.hits import Change, ChangeStatus
+from slowwave.recall.release.said import find_statement
 from slowwave.recall.release.view import (
     SINCE,
     View,
@@ -52,7 +52,7 @@ def find_changes(
     restated = _read_chains(view, positions, as_of)
     found = dict[str, tuple[Change, ...]]()
     for key, text in texts.items():
-        own = [*_find_own(view, key, as_of)]
+        own = [*_find_own(view, key, text, as_of)]
         echoed = [*_find_echoes(view, text, answered.get(key), as_of)]
         known = {row["chain_id"] for _, row in (*own, *echoed)}
         others = [
@@ -112,18 +112,32 @@ def _read_chains(
     }
 
 
-def _find_own(
+def _find_changed(
     view: View,
     message: str,
     as_of: datetime | None,
-) -> Iterator[Found]:
-    """Yield the changed claims that were made from a message, with their quotes."""
+) -> list[ClaimRow]:
+    """Return the changed claims that were made from a message."""
+    rows = []
     for row in view.chains.by_message.get(message, ()):
         since = row["chain_at"]
         said_at = row["observed_at"]
         is_since = since and said_at and said_at >= since
         if is_changed(row, as_of) and not is_since:
-            yield row["quote"], row
+            rows.append(row)
+    return rows
+
+
+def _find_own(
+    view: View,
+    message: str,
+    text: str,
+    as_of: datetime | None,
+) -> Iterator[Found]:
+    """Yield the sentences of a message that state a changed claim made from it."""
+    for row in _find_changed(view, message, as_of):
+        for begin, end in find_statement(text, row["summary"], row["quote"])[:1]:
+            yield text[begin:end], row
 
 
 def _find_echoes(
@@ -133,14 +147,12 @@ def _find_echoes(
     as_of: datetime | None,
 ) -> Iterator[Found]:
     """Yield the sentences of a model's message that echo a changed claim made from the message that it answers."""
-    rows = [row for _, row in _find_own(view, answered, as_of)] if answered else []
+    rows = _find_changed(view, answered, as_of) if answered else []
     for row in rows:
-        if not is_changed(row, as_of, PERHAPS_CHANGED):
-            continue
         later = view.chains.find_successor(row, as_of)
-        changed = ChangedClaim.from_texts(
-            row["summary"], later["summary"] if later else ""
-        )
+        if later is None or not is_changed(row, as_of, PERHAPS_CHANGED):
+            continue
+        changed = ChangedClaim.from_texts(row["summary"], later["summary"])
         for sentence in split_sentences(text):
             if changed.is_echoed(singular_words(sentence.text)):
                 yield sentence.text, row

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from slowwave.recall.release.said import find_words
 from slowwave.schemas.vocabulary import Role
 from slowwave.text.cells import shorten_text
 from slowwave.text.times.days import get_utc_offset
@@ -64,16 +65,6 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
-    """A message of the exchange that a hit stands in."""
-
-    role: str
-    message: str
-    """The transcript's own id, in the session that the hit's source names."""
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Successor(Shown):
     """The claim that holds in place of a hit, or perhaps does."""
 
@@ -100,6 +91,22 @@ class Change(Shown):
     """What it says, and when it was said."""
     note: str
     """All this in brackets, as it stands behind the sentence where the message is shown."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return Shown.as_dict(self) | {"successor": self.successor.as_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A message of the exchange that a hit stands in."""
+
+    role: str
+    message: str
+    """The transcript's own id, in the session that the hit's source names."""
+    text: str
+    changes: tuple[Change, ...] = ()
+    """Of the other message of a turn that was found: its sentences that a later claim changed, or perhaps did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,15 +212,8 @@ class Hit(Shown):
 
     def mark_changes(self, text: str) -> str:
         """Return some of a message's text with a note behind each changed sentence, if it says more than that."""
-        marked = text
-        for change in self.changes:
-            at = marked.find(change.text)
-            if at >= 0 and self.is_partly_changed_by(change.by):
-                end = at + len(change.text)
-                while marked[end : end + 1] and marked[end] in SENTENCE_ENDS:
-                    end += 1
-                marked = f"{marked[:end]} {change.note}{marked[end:]}"
-        return marked
+        partly = [one for one in self.changes if self.is_partly_changed_by(one.by)]
+        return mark_sentences(text, partly)
 
     def is_partly_changed_by(self, claim: str | None) -> bool:
         """Return True if a later claim changed, or perhaps changed, a sentence of a message that says more."""
@@ -254,16 +254,14 @@ class Hit(Shown):
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON; a text stands in it once, also where the exchange has it again."""
         plain = Shown.as_dict(self)
-        for fragment in plain["pair"]:
-            if fragment["text"] == self.text:
-                del fragment["text"]
+        for fragment, shown in zip(self.pair, plain["pair"], strict=True):
+            shown["changes"] = [change.as_dict() for change in fragment.changes]
+            if fragment.text == self.text:
+                del shown["text"]
         successor = self.successor and self.successor.as_dict()
         return plain | {
             "successor": successor,
-            "changes": [
-                change.as_dict() | {"successor": change.successor.as_dict()}
-                for change in self.changes
-            ],
+            "changes": [change.as_dict() for change in self.changes],
             "not_in_code": [check.as_dict() for check in self.not_in_code],
         }
 
@@ -352,6 +350,20 @@ class Hits(Answer[Hit]):
     def note_stop(self, found: int) -> None:
         """Note that hits of other matters were left out, if fewer than were found are here."""
         self.stopped = STOPPED if len(self) < found else None
+
+
+def mark_sentences(text: str, changes: Iterable[Change]) -> str:
+    """Return a text with the notes of some changes, each behind its sentence wherever that stands."""
+    places = list[tuple[int, str]]()
+    for change in changes:
+        for _, at in find_words(text, change.text):
+            end = at
+            while text[end : end + 1] and text[end] in SENTENCE_ENDS:
+                end += 1
+            places.append((end, change.note))
+    for end, note in sorted(places, reverse=True):
+        text = f"{text[:end]} {note}{text[end:]}"
+    return text
 
 
 def has_words(text: str, claim: str) -> bool:

@@ -42,6 +42,7 @@ from slowwave.recall.hits import (
     has_words,
 )
 from slowwave.recall.query import Mask, Query, Vector, build_query, is_of_session
+from slowwave.recall.release.said import find_statement
 from slowwave.recall.release.tables import LRUCache
 from slowwave.recall.release.view import View, format_later, normalise_name
 from slowwave.recall.retrieve.rows import build_path_variants
@@ -611,7 +612,7 @@ def apply_corrections(
             kept.append(hit)
             continue
         sure = hit.kind == "claim" or has_words(row["quote"], hit.text)
-        marked = _mark_corrected(hit, str(row["quote"]), later, sure=sure)
+        marked = _mark_corrected(hit, row, later, sure=sure)
         if later.id not in there and "message" in query.kinds:
             there.add(later.id)
             kept.append(replace(later, score=hit.score, relevance=hit.relevance))
@@ -624,28 +625,31 @@ def apply_corrections(
 
 def _mark_corrected(
     hit: Hit,
-    quote: str,
+    claim: Mapping[str, Any],
     later: Hit,
     *,
     sure: bool,
 ) -> Hit:
     """Return a hit with the correction of the claim that it tells; if not `sure`, it says more."""
     successor = Successor(later.text, later.observed_at, corrects=True)
-    change = Change(
-        text=quote,
-        status="superseded",
-        by=later.id,
-        likely=1.0,
-        successor=successor,
-        note=format_later(successor, 1.0, ""),
-    )
+    changes = [
+        Change(
+            text=hit.text[begin:end],
+            status="superseded",
+            by=later.id,
+            likely=1.0,
+            successor=successor,
+            note=format_later(successor, 1.0, ""),
+        )
+        for begin, end in find_statement(hit.text, claim["summary"], claim["quote"])[:1]
+    ]
     return replace(
         hit,
         status=Status.SUPERSEDED if sure else hit.status,
         superseded_by=later.id if sure else None,
         perhaps_superseded_by=None if sure else later.id,
         successor=successor,
-        changes=(*hit.changes, change) if quote in hit.text else hit.changes,
+        changes=(*hit.changes, *changes),
     )
 
 
@@ -654,7 +658,7 @@ def _read_corrected(
     ids: Sequence[str],
 ) -> list[Mapping[str, Any]]:
     """Return the claims, and those that repeat one; the canonical id of each is that of the one that is corrected."""
-    columns = ["claim_id", "canonical_id", "quote", "workspace"]
+    columns = ["claim_id", "canonical_id", "summary", "quote", "workspace"]
     same = pc.field("claim_id").isin(ids) | pc.field("canonical_id").isin(ids)
     rows = view.read(CLAIMS, columns, same).to_pylist()
     return [

@@ -110,10 +110,12 @@ def order_by_change(
     ordered = [
         rows[at] for at in np.lexsort((places, mask_repeats(rows, query), is_last))
     ]
-    return [
+    marked = [
         _mark_sentences(view, row, query) if row.kind in GROUPS else row
         for row in ordered
     ]
+    # of some summaries a person left out all that they say
+    return [row for row in marked if row.kind not in GROUPS or TERM.search(row.text)]
 
 
 def _mark_code(

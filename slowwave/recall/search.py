@@ -705,9 +705,32 @@ def build_hits(
         if hit.kind == "message":
             hit = replace(hit, trust=view.foreign_messages.get(hit.id, hit.trust))
         hits.append(hit)
+    return _add_changes(view, hits, exchanges, as_of)
+
+
+def _add_changes(
+    view: View,
+    hits: Sequence[Hit],
+    exchanges: Mapping[str, tuple[list[MessageRow], tuple[Fragment, ...]]],
+    as_of: datetime | None,
+) -> list[Hit]:
+    """Return hits with what later claims changed of each message, and of the other one of its turn."""
     texts = {hit.id: hit.text for hit in hits if hit.kind == "message"}
+    others = {key: cited[1:] for key, (cited, _) in exchanges.items()}
+    for row in chain(*others.values()):
+        texts[row["message_id"]] = row["text"]
     changes = find_changes(view, texts, as_of)
-    return [replace(hit, changes=changes.get(hit.id, ())) for hit in hits]
+    marked = []
+    for hit in hits:
+        beside = {
+            row["native_id"]: changes.get(row["message_id"], ())
+            for row in others.get(hit.id, ())
+        }
+        pair = tuple(
+            replace(one, changes=beside.get(one.message, ())) for one in hit.pair
+        )
+        marked.append(replace(hit, changes=changes.get(hit.id, ()), pair=pair))
+    return marked
 
 
 def _read_messages(view: View, ids: Sequence[str]) -> dict[str, MessageRow]:

@@ -13,6 +13,7 @@ from functools import cache, cached_property
 from importlib.resources import files
 
 from slowwave.text.languages import stem_in
+from slowwave.text.sentences import split_sentences
 from slowwave.text.words import compute_idf, singular_words, stem
 
 COUNTS_FILE = "text/common_words.txt"
@@ -99,9 +100,14 @@ class ChangedClaim:
         )
 
     def is_echoed(self, sentence: Set[str]) -> bool:
-        """Return True if a sentence says hardly more than the claim, or a part of it, and has not the new value."""
-        is_part = weigh_share(sentence, self.words) >= ECHOED
-        return is_part and not self.has_new_value(sentence)
+        """Return True if a sentence says nothing but the claim, or a part of it, and some of the old value."""
+        return sentence <= self.words and bool(sentence & self.old_value)
+
+
+def is_echo(text: str, claim: Set[str]) -> bool:
+    """Return True if each sentence of a text says hardly more than a claim (its singular words), or a part of it."""
+    sentences = [singular_words(one.text) for one in split_sentences(text)]
+    return all(weigh_share(words, claim) >= ECHOED for words in sentences)
 
 
 BEFORE_NAMES = 0.2

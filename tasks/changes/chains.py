@@ -263,9 +263,10 @@ def _add_restated_claims(
         likely = REWORDED * (claim["chain_likely"] or 0.0)
         for row in before.iter_rows(named=True):
             is_answer = row["answered"] in claim["message_ids"][:1]
-            states = changed.is_echoed if is_answer else changed.is_stated
-            sentences = re.split(SENTENCE_END, row["text"])
-            if any(states(read(one)) for one in sentences):
+            said = [read(one) for one in re.split(SENTENCE_END, row["text"])]
+            if any(map(changed.is_stated, said)) or (
+                is_answer and any(map(changed.is_echoed, said))
+            ):
                 claims_of[row["passage_id"]].setdefault(
                     claim["claim_id"], claim | {"chain_likely": likely}
                 )

@@ -682,8 +682,9 @@ def select_changed_rows(
 ) -> pa.Table:
     """Return the rows to write: new claims, changed claims, and stored claims that are no longer made.
 
-    The last are withdrawn, for what `reasons` says by their ids, or since nothing says so any more. An unchanged claim
-    keeps what later steps wrote to it. A claim that was withdrawn before counts as new.
+    The last are withdrawn, for what `reasons` says by their ids, or since nothing says so any more. Of claims that a
+    later one replaced, only those that a person left out are. An unchanged claim keeps what later steps wrote to it. A
+    claim that was withdrawn before counts as new.
     """
     old: Rows = {row["claim_id"]: row for row in stored.to_pylist()}
     now: Rows = {row["claim_id"]: row for row in claims.to_pylist()}
@@ -691,7 +692,11 @@ def select_changed_rows(
     withdrawn = sorted(
         key
         for key, row in old.items()
-        if key not in now and row["status"] in (Status.ACTIVE, Status.DUPLICATE)
+        if key not in now
+        and (
+            row["status"] in (Status.ACTIVE, Status.DUPLICATE)
+            or reasons.get(key) == EXCLUDED != row["reason"]
+        )
     )
     for key in withdrawn:
         reason = reasons.get(key, WITHDRAWN)

@@ -274,3 +274,94 @@ def test_a_diff_says_why_a_person_took_a_claim_back_and_left_a_session_out(
     assert told.startswith("r1 to r3: 4 withdrawn\n")
     assert told.count("\n    left out: it was a joke\n") == 1
     assert told.count("\n    its session was left out: a test of Ann's\n") == 3
+
+
+ADMIN = "The admin is Bo."
+DEPLOYS = "Everything else about deploys is decided by Bo and Ann in the weekly call."
+SECRET = "The customer list is kept in the bucket **wren-secret**, never on disk."
+PORTS = "The port is 80. The port is 8080 in the tests."
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Settings:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    said = [
+        ("user", f"{ADMIN} {DEPLOYS}"),
+        ("assistant", "Fine."),
+        ("user", f"{PORTS} The timeout is 5 s."),
+        ("assistant", "Sure."),
+        ("user", f"{SECRET.replace(' in the', chr(10) + 'in the')} We lint with ruff."),
+    ]
+    run_night([session(tmp_path, "a", 2, said)], settings).check_complete()
+    return settings
+
+
+def show_messages(settings: Settings) -> str:
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    asked = "admin deploys weekly call port tests timeout customer list bucket ruff"
+    hits = memory.recall(asked, 10, "message", everything=True)
+    return "\n".join(hit.text for hit in hits)
+
+
+def test_only_a_claims_own_words_are_hidden_and_not_its_neighbours(
+    told: Settings,
+) -> None:
+    eighty = set(find_claims(told, "is 80")) - set(find_claims(told, "8080"))
+    wanted = [find_claims(told, word)[0] for word in ("Everything", "wren")]
+    wanted += eighty
+    rows = Store.open(told.store).read(CLAIMS, ["claim_id", "quote"]).to_pylist()
+    assert any(row["quote"] == f"{ADMIN} {DEPLOYS[:-1]}" for row in rows)  # it spans
+    run_exclude(wanted, "not here", told).check_complete()
+    shown = show_messages(told)
+    assert f"{ADMIN} …" in shown
+    assert "… The port is 8080 in the tests. The timeout is 5 s." in shown
+    assert "wren" not in shown
+    assert "We lint with ruff." in shown
+
+
+@pytest.mark.parametrize("words", [("is Bo", "Everything"), ("Everything", "is Bo")])
+def test_included_a_claims_message_is_back_whatever_the_order(
+    told: Settings, words: tuple[str, str]
+) -> None:
+    first, second = (find_claims(told, word)[0] for word in words)
+    run_exclude([first], "not here", told).check_complete()
+    run_exclude([second], "not here", told).check_complete()
+    assert "Bo" not in show_messages(told)
+    run_include([first], told).check_complete()
+    shown = show_messages(told)
+    assert (words[0] in shown, words[1] in shown) == (True, False)
+    assert find_claims(told, words[0]) == [first]
+    run_include([second], told).check_complete()
+    assert f"{ADMIN} {DEPLOYS}" in show_messages(told)
+
+
+def test_a_claim_that_a_later_one_replaced_is_left_out_too(
+    told: Settings, tmp_path: Path
+) -> None:
+    old = find_claims(told, "timeout")[0]
+    said = [("user", "The timeout is 9 s from now on, no longer 5 s.")]
+    run_night([session(tmp_path, "b", 9, said)], told).check_complete()
+    Memory.open(told.store, encoder=HashEncoder()).correct(old, "it is 9 s")
+    run_night([], told).check_complete()
+    assert (old, "superseded") in list_claims(told)
+    run_exclude([old], "not here", told).check_complete()
+    assert "The timeout is 5 s" not in show_messages(told)
+    run_include([old], told).check_complete()
+    assert "The timeout is 5 s" in show_messages(told)
+
+
+def test_a_summary_of_which_all_is_left_out_is_no_hit(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    asked = "Shall we use Terraform for all servers, with the state in ibex-tf?"
+    said = [
+        ("user", "How should we provision the servers?"),
+        ("assistant", f"There are two ways, Terraform and Ansible. {asked}"),
+        ("user", "yes please"),
+        ("assistant", "Done."),
+    ]
+    run_night([session(tmp_path, "a", 2, said)], settings).check_complete()
+    run_exclude(find_claims(settings, asked), "no", settings).check_complete()
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    hits = memory.recall("Terraform for all servers", 20, everything=True)
+    assert hits
+    assert not [hit for hit in hits if asked in hit.text or len(hit.text) < 2]

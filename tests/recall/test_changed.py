@@ -11,9 +11,11 @@ from slowwave.context.packing import LaterNote, make_line, tell_replies_once
 from slowwave.context.rendering import LineSource
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
-from slowwave.recall.hits import Successor
+from slowwave.recall.hits import Change, Successor, mark_sentences
 from slowwave.recall.release.view import format_later
 from slowwave.schemas.settings import Settings
+from slowwave.text.rarity import ChangedClaim
+from slowwave.text.words import singular_words
 from tests.command_line import typed
 from tests.talk_files import session
 
@@ -22,7 +24,7 @@ STANDUP = "The standup of the harbour team begins at 9:15 in the room Oslo."
 TALK = {
     2: [
         ("user", f"{PORT} Deploys go out on Fridays. {STANDUP}"),
-        ("assistant", "Port 7070 is noted for the API. Shall I add a diagram?"),
+        ("assistant", "The API: port 7070. Shall I add a diagram?"),
     ],
     5: [("user", "Ingrid grinds the coffee beans."), ("assistant", "Good.")],
     9: [
@@ -72,9 +74,9 @@ def test_each_changed_sentence_is_marked_whatever_is_asked(
 def test_an_agents_echo_of_it_is_marked_and_what_it_says_besides_is_not(
     store: Path,
 ) -> None:
-    query = "Which port is noted for the API?"
+    query = "Which port has the API?"
     block = Memory.open(store, encoder=HashEncoder()).context(query, 400).text
-    assert "Port 7070 is noted for the API. (until 9 Mar 2026" in block
+    assert "The API: port 7070. (until 9 Mar 2026" in block
     assert "Shall I add a diagram? (" not in block
 
 
@@ -88,6 +90,49 @@ def test_the_command_line_marks_each_sentence_and_json_lists_them(store: Path) -
     (changes,) = (hit["changes"] for hit in hits if hit["text"].startswith(PORT))
     assert [one["status"] for one in changes] == ["superseded", "perhaps superseded"]
     assert changes[0]["successor"]["text"] == "The API listens on port 8200 from now on"
+
+
+def test_notes_stand_behind_each_equal_sentence_and_behind_none_with_more_in_it() -> (
+    None
+):
+    later = Successor("The port is 81", None)
+    admin = Change("The admin is Bo", "superseded", "b", 1.0, later, "(B)")
+    port = Change("The port is 80", "superseded", "a", 1.0, later, "(A)")
+    text = "The port is 8080 here. The port is 80. The admin is Bo. **The port is 80**"
+    assert mark_sentences(text, [admin, port]) == (
+        "The port is 8080 here. The port is 80. (A) The admin is Bo. (B) **The port is 80 (A)**"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "echoes"),
+    [
+        ("The queue: RabbitMQ", True),
+        ("NATS replaces RabbitMQ; the cache port is 6390", False),
+        ("The queue", False),
+    ],
+)
+def test_a_sentence_with_more_than_the_claim_is_no_echo(
+    said: str, *, echoes: bool
+) -> None:
+    changed = ChangedClaim.from_texts("The queue is RabbitMQ", "The queue is NATS")
+    assert changed.is_echoed(singular_words(said)) is echoes
+    restored = ChangedClaim.from_texts(
+        "The queue is RabbitMQ", "We went back: the queue is RabbitMQ again"
+    )
+    assert not restored.is_echoed(singular_words(said))
+
+
+def test_the_command_line_marks_the_other_line_of_a_turn(store: Path) -> None:
+    query = "Shall I add a diagram of the API and its port 7070?"
+    where = ("--store", store, "--kind", "message")
+    shown = " ".join(typed("recall", query, *where).stdout.split())
+    assert f"{PORT} (until 9 Mar 2026, then: The API listens on port 8200" in shown
+    assert "The API: port 7070. (until 9 Mar 2026, then: The API listens" in shown
+    hits = json.loads(typed("recall", query, *where, "--json").stdout)["hits"]
+    changed = [one for hit in hits for one in hit["pair"] if one["changes"]]
+    assert all(one["changes"][0]["successor"]["observed_at"] for one in changed)
+    assert changed
 
 
 def test_of_a_less_likely_change_only_what_was_said_since_is_told() -> None:

@@ -43,8 +43,8 @@ from slowwave.context.tokens import Tokenizer, cache_counts, resolve_tokenizer
 from slowwave.recall.hits import QUOTE_CHARS, Hit, fold_text, has_words
 from slowwave.recall.live import ReadSession, find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
+from slowwave.recall.release.said import OMITTED, Omissions
 from slowwave.recall.release.view import (
-    OMITTED,
     View,
     format_change,
     is_superseded,
@@ -552,7 +552,7 @@ def collect_session_lines(
         session = source.session or ""
         told, label, waiting = split_open_part(row["text"])
         if len(sessions) < MOST_SESSIONS:
-            text = _tell_session(row, told, said.get(session, ()), left_out)
+            text = _tell_session(row, told, said.get(session, ()), left_out.get(key))
             line = " ".join((text or topics.get(session, "")).split())
             shown = shorten_text(line, QUOTE_CHARS)
             sessions.append(_make_line(view, key, shown, source, own))
@@ -632,7 +632,7 @@ def _tell_session(
     row: SummaryRow,
     told: str,
     said: Sequence[StandingClaim],
-    left_out: Mapping[str, Sequence[str]],
+    left_out: Omissions | None,
 ) -> str:
     """Return what is told of a session: a model's summary, or what was asked, settled and reported.
 
@@ -643,13 +643,14 @@ def _tell_session(
         row: the session's summary.
         told: its text without what is open.
         said: the session's standing claims, however sure.
-        left_out: by session, the quotes of the claims that a person left out.
+        left_out: of its claims those that a person left out.
     """
     parts = split_told_parts(told)
     if parts is None or row["step_key"].startswith(MODEL_KEY):
         return told
     doubtful = [fold_text(one.text) for one in said if not one.may_instruct]
-    doubtful += map(fold_text, left_out.get(row["scope_id"], ()))
+    for words in left_out.hidden if left_out else ():
+        doubtful += [fold_text(one).rstrip(SENTENCE_ENDS) for one in words]
     asked = " ".join(
         sentence
         for sentence in _list_sentences(parts.get(ASKED, ""))

@@ -30,6 +30,7 @@ from rapidfuzz.distance import JaroWinkler, Prefix
 from slowwave.engines.encoders.protocol import MULTILINGUAL
 from slowwave.recall.hits import CONFIDENT, CodeCheck, Kind, Successor, has_words
 from slowwave.recall.query import Ints, Mask, is_of_session
+from slowwave.recall.release.said import Omissions, collect_left_out
 from slowwave.recall.release.tables import (
     ClaimIndex,
     LRUCache,
@@ -78,7 +79,7 @@ from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
 from slowwave.text.times.days import format_day, localise
 from slowwave.text.times.relative_days import add_days
-from slowwave.text.words import JOINED, SENTENCE_ENDS, TERM, singular_words
+from slowwave.text.words import JOINED, TERM, singular_words
 from slowwave.text.workspaces import tell_apart
 
 Floats = npt.NDArray[np.float64]
@@ -106,8 +107,6 @@ COLUMNS = [
 ]
 COLUMNS += ["status", "observed_at", "utc_offset", *CHAIN]
 WITNESSES = ["claim_id", "session_id", "confidence", "evidence_sessions", *CHAIN]
-OMITTED = "…"
-"""Something is left out here."""
 THEN = ", then: "
 DOUBT = "(perhaps "
 """Begins the note of a change that is not certain."""
@@ -130,8 +129,8 @@ class Chains:
     """By the message that they quote."""
     retractions: Set[str] = frozenset()
     """Ids of claims that take an earlier one back without a new value, surely or perhaps."""
-    excluded: Mapping[str, list[str]] = field(default_factory=dict)
-    """By message, and by session, the quotes of the claims that a person left out."""
+    excluded: Mapping[str, Omissions] = field(default_factory=dict)
+    """By message, and by session, the claims that a person left out."""
 
     @property
     def perhaps_changed(self) -> dict[str, ClaimRow]:
@@ -169,9 +168,8 @@ class Chains:
         text: str,
     ) -> str:
         """Return some of a message's or session's text with an ellipsis in place of what a person left out."""
-        for quote in self.excluded.get(place, ()):
-            text = re.sub(f"{re.escape(quote)}[{SENTENCE_ENDS}]*", OMITTED, text)
-        return text
+        left_out = self.excluded.get(place)
+        return left_out.hide(text) if left_out else text
 
     def make_successor(self, row: ClaimRow) -> Successor:
         """Return a claim as the successor of what it changes."""
@@ -230,15 +228,15 @@ def read_chains(view: Tables | Snapshot) -> Chains:
     )
 
 
-def _read_excluded(view: Tables | Snapshot) -> dict[str, list[str]]:
-    """Return by message and by session the quotes of the claims that a person left out."""
-    columns = ["session_id", "quote", "message_ids"]
-    rows = view.read(CLAIMS, columns, pc.field("reason") == EXCLUDED).to_pylist()
-    quotes = defaultdict[str, list[str]](list)
-    for row in rows:
-        for place in (row["session_id"], *row["message_ids"][:1]):
-            quotes[place].append(row["quote"].rstrip(SENTENCE_ENDS))
-    return dict(quotes)
+def _read_excluded(view: Tables | Snapshot) -> dict[str, Omissions]:
+    """Return the claims that a person left out, and those beside them, by message and by session."""
+    columns = ["session_id", "summary", "quote", "message_ids", "reason"]
+    is_excluded = pc.field("reason") == EXCLUDED
+    sessions = view.read(CLAIMS, ["session_id"], is_excluded)["session_id"].to_pylist()
+    if not sessions:
+        return {}
+    of_sessions = pc.field("session_id").isin(sorted(set(sessions)))
+    return collect_left_out(view.read(CLAIMS, columns, of_sessions).to_pylist())
 
 
 def mark_changes(
