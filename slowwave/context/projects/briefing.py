@@ -542,8 +542,7 @@ def collect_session_lines(
     open_ends = list[Line]()
     rows = _read_last_sessions(view, places, own)
     sources = _cite_sessions(view, rows)
-    recent = list(sources)[:MOST_SESSIONS]
-    said = _collect_said(view, places, recent)
+    said = _collect_said(view, places, list(sources)[:MOST_SESSIONS])
     left_out = view.chains.excluded
     topics = _name_topics(view, said)
     for row in rows:
