@@ -255,7 +255,9 @@ class Hit(Shown):
         """Return plain values, ready for JSON; a text stands in it once, also where the exchange has it again."""
         plain = Shown.as_dict(self)
         for fragment, shown in zip(self.pair, plain["pair"], strict=True):
-            shown["changes"] = [change.as_dict() for change in fragment.changes]
+            del shown["changes"]
+            if fragment.changes:
+                shown["changes"] = [change.as_dict() for change in fragment.changes]
             if fragment.text == self.text:
                 del shown["text"]
         successor = self.successor and self.successor.as_dict()
