@@ -130,7 +130,7 @@ def test_the_command_line_marks_the_other_line_of_a_turn(store: Path) -> None:
     assert f"{PORT} (until 9 Mar 2026, then: The API listens on port 8200" in shown
     assert "The API: port 7070. (until 9 Mar 2026, then: The API listens" in shown
     hits = json.loads(typed("recall", query, *where, "--json").stdout)["hits"]
-    changed = [one for hit in hits for one in hit["pair"] if one["changes"]]
+    changed = [one for hit in hits for one in hit["pair"] if one.get("changes")]
     assert all(one["changes"][0]["successor"]["observed_at"] for one in changed)
     assert changed
 
