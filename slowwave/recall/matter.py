@@ -11,9 +11,10 @@ Two cases, told apart by the candidates alone:
   surely about the query. If nothing is sure and hardly a word is heard anywhere (KNOWN), the query has other words than
   the memory: nothing is left out for its words.
 
-Scores are sums of standardised signals, so MARGIN is about one standard deviation of a signal. Whose words a row has
-is no part of it (`Candidate.nearness`). It was measured on talk
-between friends, on talk with an assistant and on single statements (`docs/decisions/025-where-recall-stops.md`).
+Scores are sums of standardised signals, so MARGIN is about one standard deviation of a signal. MARGIN was measured on
+talk between friends, on talk with an assistant and on single statements (`docs/decisions/025-where-recall-stops.md`).
+Scores are compared without the signal that tells a person's words from an echo (`Candidate.nearness`), since it says
+nothing of the matter.
 """
 
 from collections.abc import Sequence, Set

@@ -28,6 +28,8 @@ SHORT_VALUE = 3
 LANGUAGES_FILE = "text/common_words_in.txt"
 CAPITAL_NOUNS = 0.15
 """Share of words with a capital, among those behind another word, from which a language writes all nouns with one."""
+BEFORE_NAMES = 0.2
+"""Share of words with a capital, among those behind one word, below which a capital behind it may be a name's."""
 
 
 def weigh_word(word: str) -> float:
@@ -63,9 +65,9 @@ class ChangedClaim:
     def from_texts(
         cls,
         earlier: str,
-        later: str = "",
+        later: str,
     ) -> "ChangedClaim":
-        """Read a claim and the later one; without a later one, all words of the claim are its old value."""
+        """Read a claim and the later one."""
         return cls(singular_words(earlier), singular_words(later))
 
     @cached_property
@@ -105,13 +107,14 @@ class ChangedClaim:
 
 
 def is_echo(text: str, claim: Set[str]) -> bool:
-    """Return True if each sentence of a text says hardly more than a claim (its singular words), or a part of it."""
+    """Return True if each sentence of a text says hardly more than a claim (its singular words), or a part of it.
+
+    A text without sentences, as that of a message that is a tool call alone, is no echo.
+    """
     sentences = [singular_words(one.text) for one in split_sentences(text)]
-    return all(weigh_share(words, claim) >= ECHOED for words in sentences)
-
-
-BEFORE_NAMES = 0.2
-"""The same of the words behind one, below which one with a capital may be a name."""
+    return bool(sentences) and all(
+        weigh_share(words, claim) >= ECHOED for words in sentences
+    )
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def find_repeated(
     return [row for share, row in likely if share >= ALIKE]
 
 
-def find_named(
+def find_named_commands(
     prompt: str,
     dead_ends: Sequence[DeadEndRow],
 ) -> list[DeadEndRow]:

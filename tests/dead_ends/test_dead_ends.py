@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from slowwave.tasks.dead_ends.match import find_named, find_repeated
+from slowwave.tasks.dead_ends.match import find_named_commands, find_repeated
 from slowwave.tasks.dead_ends.rows import choose_line
 from tests.dead_end_sessions import HERE, Step, edit, find, run
 
@@ -369,7 +369,7 @@ def test_a_call_is_compared_with_what_failed(step: Step, repeated: list[int]) ->
 def test_a_prompt_names_a_command_and_no_dependency(
     prompt: str, named: list[int]
 ) -> None:
-    assert find_named(prompt, ROWS) == [ROWS[number] for number in named]
+    assert find_named_commands(prompt, ROWS) == [ROWS[number] for number in named]
 
 
 def test_calls_that_are_no_json_or_of_another_form_are_silent() -> None:

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slowwave.cli.agents.hook_text import build_hook_text
-from slowwave.cli.agents.running_session import list_done
+from slowwave.cli.agents.running_session import list_done_by_moves
 from slowwave.cli.main import app
 from slowwave.context.projects.intentions import (
     Done,
@@ -583,7 +583,7 @@ def test_the_hook_and_the_night_read_a_call_alike(
     one = intend(**waits)
     text = json.dumps(given)
     at_night = read_done([{"type": "tool_call", "text": text}])
-    at_call = list_done(read_call_moves(tool, text, None, "/x"))
+    at_call = list_done_by_moves(read_call_moves(tool, text, None, "/x"))
     assert [any(map(one.is_met_by, done)) for done in (at_night, at_call)] == [
         is_moment,
         is_moment,

@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from slowwave.cli.agents.running_session import find_shown, list_done, read_told
+from slowwave.cli.agents.running_session import (
+    find_shown,
+    list_done_by_moves,
+    read_told,
+)
 from slowwave.context.projects.intentions import list_intentions
 from slowwave.recall.query import is_of_session
 from slowwave.recall.release.view import View
@@ -106,7 +110,7 @@ def _find_intentions(
     ]
     if not waiting:
         return []
-    done = list_done(read_call_moves(call.tool, call.arguments, None, root))
+    done = list_done_by_moves(read_call_moves(call.tool, call.arguments, None, root))
     found = [
         *(one for one in waiting if any(map(one.is_met_by, done))),
         *find_shown(waiting, call.transcript, root),

@@ -14,7 +14,7 @@ from slowwave.recall.query import is_of_session
 from slowwave.recall.views.dead_ends import Tried, build_tried, list_of_others
 from slowwave.schemas.vocabulary import BEFORE_TOOL
 from slowwave.store.logs import log_recall
-from slowwave.tasks.dead_ends.match import find_named
+from slowwave.tasks.dead_ends.match import find_named_commands
 from slowwave.text.fence import fence_block
 from slowwave.text.workspaces import anchor_workspace, find_workspaces
 
@@ -126,7 +126,7 @@ def find_prompted(
         view = memory.get_view()
         places = find_workspaces(anchor_workspace(here), view.workspaces)
         rows = list_of_others(view, places, running.ids)
-        found += [build_tried(view, row) for row in find_named(prompt, rows)]
+        found += [build_tried(view, row) for row in find_named_commands(prompt, rows)]
     told = read_told(running.transcript, [one.mark for one in found])
     marked = {one.mark: one for one in found if one.mark not in told}
     fresh = [*marked.values()][:MOST_WAITING]

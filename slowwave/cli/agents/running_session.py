@@ -41,7 +41,7 @@ def find_shown(
     """Return the intentions that wait for what the last calls of a session did, or for a version that they showed."""
     if not transcript or not _may_show(waiting, Path(transcript)):
         return []
-    done = list_done(read_last_moves(Path(transcript), workspace))
+    done = list_done_by_moves(read_last_moves(Path(transcript), workspace))
     return [one for one in waiting if any(map(one.is_met_by, done))]
 
 
@@ -62,7 +62,7 @@ def _may_show(waiting: Sequence[Intention], transcript: Path) -> bool:
     return False
 
 
-def list_done(moves: Sequence[Move]) -> list[Done]:
+def list_done_by_moves(moves: Sequence[Move]) -> list[Done]:
     """Return what the calls among some moves did. What is only read, or printed by a test, was not done."""
     done: list[Done] = []
     for move in moves:

@@ -626,7 +626,7 @@ def _read_waiting(
         for one in _make_intentions(claim, str(rows[claim.id]["quote"]), talk)
     ]
     said_since = list_said(view, found)
-    done_since = list_done(view, found)
+    done_since = _list_done_since(view, found)
     met: list[Intention] = []
     for one in found:
         session = str(rows[one.id]["session_id"])
@@ -698,7 +698,7 @@ def list_said(
     return sorted(rows, key=lambda row: str(row["ts"]))
 
 
-def list_done(
+def _list_done_since(
     view: View,
     intentions: Sequence[Intention],
 ) -> list[tuple[MessageRow, list[Done]]]:

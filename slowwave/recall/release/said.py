@@ -23,8 +23,8 @@ GAP = r"[\s*_`~]"
 """A space, a line break or a mark of emphasis, as it may stand between two words."""
 BOUND = r"[!-/:-@\[-^`{-~]?[^\W_]"
 """What goes on with a word: "8080" with "80", and "80.5" and "80-a" too."""
-
 LETTER = r"[^\W_]"
+"""What goes on with a word, where a mark may follow."""
 Span = tuple[int, int]
 
 

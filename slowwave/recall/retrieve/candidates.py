@@ -70,9 +70,10 @@ MESSAGE_WEIGHTS = {
     "own": 1.5,
 }
 """Weights of the standardised signals of messages; `own` tells a statement from its echo (`compute_own`)."""
-UNHEARD = 0.5
-"""Least factor on the weight of words. A question in other words than the memory's shares only its common words with
-it, and these tell little: below this share of the query's words at the best passage, its words weigh less."""
+WELL_HEARD = 0.5
+LEAST_WORDS = 0.5
+"""Share of the query's words at the passage that hears most of them, below which words weigh less; and the least factor
+on their weight. A question in other words than the memory's shares only its common words with it, which tell little."""
 ANSWERED = 2.0
 """Factor by which the vector's weight grows with the share of candidates that an assistant said. Talk with an assistant
 has whole statements, which a vector tells apart; friends' short turns are understood by what is heard around them."""
@@ -711,7 +712,8 @@ def compute_message_weights(
         growth = OTHER * max(growth, 1 + ANSWERED * alone / 2)
     return {
         **MESSAGE_WEIGHTS,
-        "lexical": MESSAGE_WEIGHTS["lexical"] * max(UNHEARD, min(heard / UNHEARD, 1.0)),
+        "lexical": MESSAGE_WEIGHTS["lexical"]
+        * max(LEAST_WORDS, min(heard / WELL_HEARD, 1.0)),
         "vector": MESSAGE_WEIGHTS["vector"] * growth,
         "length": MESSAGE_WEIGHTS["length"] * (1 - alone / 2),
     }
