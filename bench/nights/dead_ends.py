@@ -20,7 +20,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.dead_ends.find import find_in_session
-from slowwave.tasks.dead_ends.match import find_named, find_repeated
+from slowwave.tasks.dead_ends.match import find_named_commands, find_repeated
 from slowwave.tasks.dead_ends.moves import Move
 from slowwave.tasks.dead_ends.rows import (
     COLUMNS,
@@ -174,7 +174,7 @@ def tell(session: Session, before: Sequence[Row], labels: Row, count: Count) -> 
         found = (
             find_repeated(tool, given, session.row["workspace"], here)
             if tool
-            else find_named(given, here)
+            else find_named_commands(given, here)
         )
         fresh = [row for row in found if row["dead_end_id"] not in told][:MOST]
         told.update(row["dead_end_id"] for row in fresh)

@@ -21,7 +21,7 @@ from typing import Any
 
 from bench.harness import ENCODER, SCRATCH, Figures, run
 from bench.nights.dead_ends import Session, read_folder, share
-from slowwave.cli.agents.running_session import list_done
+from slowwave.cli.agents.running_session import list_done_by_moves
 from slowwave.context.projects.intentions import Done, Intention, list_intentions
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
@@ -166,9 +166,9 @@ def tell(
             continue
         if move.kind is MoveKind.PERSON:
             yield from memory.find_named(earlier, move.line)
-        done += list_done([replace(move, output="")])
+        done += list_done_by_moves([replace(move, output="")])
         yield from (one for one in earlier if any(map(one.is_met_by, done)))
-        done = list_done([move])
+        done = list_done_by_moves([move])
 
 
 if __name__ == "__main__":
