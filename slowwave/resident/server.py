@@ -83,8 +83,8 @@ class Resident(ThreadingMixIn, TCPServer):
         self._begun = 0
         if has_peer_credentials():
             self.address_family = socket.AF_UNIX
-            where = str(address.socket)
-            address.socket.unlink(missing_ok=True)
+            where = str(_name_unready(address.socket))
+            _name_unready(address.socket).unlink(missing_ok=True)
         else:
             where = cast(Any, ("127.0.0.1", 0))
         super().__init__(cast(Any, where), _Conversation)
@@ -93,10 +93,12 @@ class Resident(ThreadingMixIn, TCPServer):
         self._mark = self._read_mark()
 
     def server_bind(self) -> None:
-        """Bind the socket, and close it to other users before it listens."""
+        """Bind the socket. A Unix socket gets its name once it is closed to other users: clients refuse an open one."""
         super().server_bind()
         if self.address_family == socket.AF_UNIX:
-            self.files.socket.chmod(0o600)
+            unready = _name_unready(self.files.socket)
+            unready.chmod(0o600)
+            unready.replace(self.files.socket)
 
     @property
     def _listed(self) -> Path:
@@ -107,7 +109,7 @@ class Resident(ThreadingMixIn, TCPServer):
     def _write_token(self) -> None:
         """Write the port and a new token into the token file, which is replaced in one step."""
         self.token = make_nonce()
-        fresh = self.files.token.with_suffix(".new")
+        fresh = _name_unready(self.files.token)
         fresh.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         with os.fdopen(os.open(fresh, flags, 0o600), "w", encoding="ascii") as out:
@@ -196,6 +198,11 @@ class Resident(ThreadingMixIn, TCPServer):
             "answers": self.answers,
         }
         return {**facts, **self._reader.describe()}
+
+
+def _name_unready(file: Path) -> Path:
+    """Return the name under which a file for clients is made ready."""
+    return file.with_suffix(".new")
 
 
 class _Conversation(StreamRequestHandler):

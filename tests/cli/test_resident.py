@@ -7,6 +7,7 @@ import pty
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,8 +24,14 @@ from slowwave.flows.forget import run_forget
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.resident import client, place, server
-from slowwave.resident.client import Refused, ask, find_readers, start_detached
-from slowwave.resident.place import find_address
+from slowwave.resident.client import (
+    Refused,
+    ask,
+    connect,
+    find_readers,
+    start_detached,
+)
+from slowwave.resident.place import find_address, is_private, make_address
 from slowwave.resident.server import Resident
 from slowwave.resident.wire import Frame
 from slowwave.schemas.settings import Settings, find_default_store
@@ -338,6 +345,25 @@ def test_sockets_that_others_may_use_or_own_are_refused(home: Home) -> None:
         if os.getuid() == 0:
             os.chown(path, 65_534, -1)
             assert ask_reader(QUESTION) is None
+
+
+def test_a_client_waits_for_a_socket_that_is_not_yet_its_users_alone(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ask_reader(QUESTION) is not None  # makes the folder
+    address = make_address(home.folder / "other.lock")
+    found: list[object] = []
+
+    chmod = Path.chmod
+
+    def close_to_others(path: Path, mode: int) -> None:
+        found.append(connect(address))
+        chmod(path, mode)
+
+    monkeypatch.setattr(Path, "chmod", close_to_others)
+    with Resident(address, KeptMemory()):
+        assert found == [None]
+        assert is_private(address.socket, stat.S_ISSOCK)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be two users")
