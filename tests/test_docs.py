@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,14 @@ def test_every_command_that_is_named_exists_with_its_options(document: Path) -> 
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_the_newest_section_of_the_changelog_is_of_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## \[(.+?)\] - (\d{4}-\d\d-\d\d|unreleased)$", log, re.M)
+    assert newest
+    assert newest[1] == project["project"]["version"]
 
 
 def test_paths_in_docstrings_and_comments_exist() -> None:
