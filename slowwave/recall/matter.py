@@ -8,8 +8,9 @@ Two cases, told apart by the candidates alone:
   query lacks.
 - No clear answer: the evidence is spread, or nothing is sure. Then rows are left out that score MARGIN less than the
   best row and hear less than HEARS of the query's words that some row hears, and rows after the first NEAR that are not
-  surely about the query. If nothing is sure and hardly a word is heard anywhere (KNOWN), the query has other words than
-  the memory: nothing is left out for its words.
+  surely about the query. A message stays that is nearly as close in meaning as the closest (MEANT). If nothing is sure
+  and hardly a word is heard anywhere (KNOWN), the query has other words than the memory: nothing is left out for its
+  words.
 
 Scores are sums of standardised signals, so MARGIN is about one standard deviation of a signal. MARGIN was measured on
 talk between friends, on talk with an assistant and on single statements (`docs/decisions/025-where-recall-stops.md`).
@@ -39,6 +40,9 @@ LATER = 5
 """Number of first rows of which those of later sessions stay beside a clear answer."""
 HEARS = 0.3
 """Share of the words heard by the row that hears most, up to which a row is of another matter."""
+MEANT = 0.7
+"""Share of what the vector adds to the score of the message closest in meaning, from which a message is of the query's
+matter, whatever words it hears."""
 
 
 def find_matter(
@@ -152,13 +156,19 @@ def _leave_out_far(rows: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _leave_out_unheard(rows: Sequence[Candidate]) -> list[Candidate]:
-    """Return the rows without those that score MARGIN less than the best and hear few of the query's words."""
+    """Return the rows without those that score MARGIN less than the best, hear few of the query's words and are no
+    messages close to it in meaning.
+    """
     best = max(row.nearness for row in rows[:ABOUT])
     heard = max(row.covered for row in rows[:ABOUT])
+    meant = max(row.meaning for row in rows[:ABOUT])
+    is_told = meant > 0 and rows[0].kind == "message"
     return [
         row
         for row in rows
-        if best - row.nearness < MARGIN or row.covered > HEARS * heard
+        if best - row.nearness < MARGIN
+        or row.covered > HEARS * heard
+        or (is_told and row.meaning >= MEANT * meant)
     ]
 
 

@@ -52,6 +52,26 @@ def test_an_answer_is_what_stands_clear_of_the_rest(
     assert find_matter([rows(*given)], frozenset(), 0.9) == matter
 
 
+def test_a_message_close_in_meaning_is_of_the_matter_whatever_words_it_hears() -> None:
+    spread = [
+        Candidate(
+            "message",
+            key,
+            {"text": "", "ts": None},
+            score,
+            0.5,
+            covered,
+            contributions={"vector": vector},
+        )
+        for key, score, covered, vector in (
+            ("best", 4.0, 0.5, 2.0),
+            ("near", 2.0, 0.0, 1.5),
+            ("far", 2.0, 0.0, 1.0),
+        )
+    ]
+    assert find_matter([spread], frozenset(), 0.9) == {"best", "near"}
+
+
 def test_without_an_index_of_full_text_nothing_is_left_out_for_its_words() -> None:
     unheard = [rows((2.0, 0.5, 0.0), (0.5, 0.1, 0.0))]
     assert find_matter(unheard, frozenset(), 0.9, hears=False) == {"m0", "m1"}

@@ -263,6 +263,11 @@ class Candidate:
         return self.score - self.contributions.get("own", 0.0)
 
     @property
+    def meaning(self) -> float:
+        """What its vector adds to its score; 0 where that is not known."""
+        return self.contributions.get("vector", 0.0)
+
+    @property
     def text(self) -> str:
         """The text that full-text search reads: the claim, the passage or the summary."""
         return str(read_column(self.row, POOLS[self.kind].text))
