@@ -59,6 +59,8 @@ ASKED = 3.0
 """What a word of the query is worth more than another word as rare, in an outline."""
 AGAIN = 0.3
 """Factor on a word's worth each time that the session's lines before said it."""
+LIKELY = 0.5
+"""Power of a line's likelihood, by which the worth of its words is multiplied within a session."""
 REPLY = "(user"
 """Begins the note of a person's reply."""
 NOTED_SINCE = ": "
@@ -408,8 +410,8 @@ def select_outline(
     """Return short lines of persons that fit `budget` tokens, by their costs one by one.
 
     All sessions take turns: the first line of each comes before the second of any. Within a session the line comes
-    first whose words are worth most, and what the session's lines before it said is worth less: so each of its
-    subjects is told before one is told twice.
+    first whose words are worth most and that is likely to answer, and what the session's lines before it said is worth
+    less: so each of its subjects is told before one is told twice.
 
     Args:
         lines: candidates, the likeliest first.
@@ -566,8 +568,8 @@ def _rank_by_news(
     lines: Sequence[Line],
     worth: Mapping[str, float],
 ) -> list[Line]:
-    """Return the lines of one session, each time the one whose words are worth most; a word is worth less each time
-    that it was said.
+    """Return the lines of one session, each time the one whose words are worth most, the more the likelier it answers; a
+    word is worth less each time that it was said.
     """
     said = Counter[str]()
     words = {id(line): _list_words(line.text) for line in lines}
@@ -576,8 +578,12 @@ def _rank_by_news(
     while left:
         best = max(
             left,
-            key=lambda line: sum(
-                worth.get(word, 0.0) * AGAIN ** said[word] for word in words[id(line)]
+            key=lambda line: (
+                line.relevance**LIKELY
+                * sum(
+                    worth.get(word, 0.0) * AGAIN ** said[word]
+                    for word in words[id(line)]
+                )
             ),
         )
         left.remove(best)

@@ -157,6 +157,13 @@ def test_an_outline_tells_each_subject_of_a_session_before_one_again() -> None:
     assert list_outline(said, [], 42) == [said[0].text, said[2].text]
 
 
+def test_an_outline_tells_the_likelier_line_before_one_of_more_words() -> None:
+    likely = tell("The piano tuner took 135 euros.", 0)
+    other = tell("Jonna lost a tooth, and sixty boxes went to the bakery.", 24)
+    # room for one of the two lines
+    assert list_outline([likely, other], [], 26) == [likely.text]
+
+
 def test_an_outline_keeps_the_sentence_with_figures_and_names() -> None:
     idle = (
         "It went as it had gone before and as it will go again, so there we all were and there we all are, as we "
