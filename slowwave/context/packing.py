@@ -568,8 +568,8 @@ def _rank_by_news(
     lines: Sequence[Line],
     worth: Mapping[str, float],
 ) -> list[Line]:
-    """Return the lines of one session, each time the one whose words are worth most, the more the likelier it answers; a
-    word is worth less each time that it was said.
+    """Return the lines of one session, each time the one whose words are worth most, the more the likelier it answers;
+    a word is worth less each time that it was said.
     """
     said = Counter[str]()
     words = {id(line): _list_words(line.text) for line in lines}
