@@ -96,6 +96,8 @@ CORRECTED = "corrected"
 AFFIRMED = "affirmed"
 NARROWED = "narrowed"
 """Rules of agreements: the later claim says the same in other words, or something else of a narrower case alone."""
+IN_PART = "in part"
+"""The later claim has another figure for some of the earlier one's, and says nothing of the others."""
 LEADS = "leads"
 """Rule of a less likely doubt: an answer with both claims has the later one first, and does not mention a change."""
 

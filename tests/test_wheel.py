@@ -114,6 +114,7 @@ def test_the_wheel_holds_every_file_of_the_four_folders_and_slowwave_alone_on_to
         "schemas/py.typed",
         "tasks/changes/changes.onnx",
         "tasks/changes/changes_unread.onnx",
+        "tasks/changes/letters.npz",
         "tasks/changes/reader.npz",
         "tasks/llm/prompts/extract.md",
     ):

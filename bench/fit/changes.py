@@ -15,7 +15,8 @@ two sessions tell is left out), and drawn small, since in a new store nothing is
 
 Files after `--pairs` have a pair of statements a line (`earlier` and `later` with `who`, `date` and `text`), and its
 `kind`: replaced, retracted, restored, affirmed, narrowed, lookalike or unrelated. From them a linear model over the
-encoder's vectors learns the kind (`tasks/changes/model.py`); what it says of a pair is a feature of the classifier.
+encoder's vectors learns the kind (`tasks/changes/model.py`), and one over letters that of pairs in scripts without
+spaces; what they say of a pair is a feature of the classifier.
 The features of a labelled pair come from a reader that did not learn from that project. Each writer is judged by a
 reader and a classifier that learnt from the others.
 
@@ -23,8 +24,8 @@ Those held are judged by a model from all. With `--authors`, each other source i
 authors, a fit each; a source is a file less the number at its name's end. Columns: *claims*; *cases*;
 then at each threshold, of claims without a case those called changed between sessions, some of them rightly, and cases
 of which every stale claim is; of a writer's pairs, by kind, those called a change from .4 and .94, and those called
-taken back. `--write` puts the models from all files into `tasks/changes/`: the reader (`reader.npz`), the
-classifier of the pairs that it read (`changes.onnx`), and that of other pairs (`changes_unread.onnx`).
+taken back. `--write` puts the models from all files into `tasks/changes/`: the readers (`reader.npz`, `letters.npz`),
+the classifier of the pairs that they read (`changes.onnx`), and that of other pairs (`changes_unread.onnx`).
 """
 
 import csv
@@ -32,7 +33,7 @@ import json
 import random
 import re
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -61,6 +62,12 @@ from slowwave.schemas.tables import CLAIMS
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Status
 from slowwave.store import Store
 from slowwave.tasks.changes.features import SAYS, build_matrix
+from slowwave.tasks.changes.letters import (
+    LETTERS_FILE,
+    LetterReader,
+    is_unspaced,
+    list_new_runs,
+)
 from slowwave.tasks.changes.model import CHANGES_FILE, UNREAD_FILE
 from slowwave.tasks.changes.pairs import (
     Evidence,
@@ -108,6 +115,10 @@ FOLDS = 10
 """Parts of a writer's projects that are left out in turn."""
 PENALTY = 0.1
 """Inverse strength of the reader's penalty."""
+LETTERS_PENALTY = 0.3
+"""Inverse strength of the penalty of the reader of letters."""
+TWICE = 2
+"""Pairs whose later statement has a run of letters anew, for it to have a weight."""
 EASY = 10
 """Of so many pairs that are easily told from changes one is learnt from, with their weight."""
 HARD = 0.03
@@ -143,10 +154,31 @@ class Writer:
 
 
 @dataclass(frozen=True)
+class Readers:
+    """Who reads pairs: from the encoder's vectors, or from the letters of a script that it does not read."""
+
+    vectors: PairReader
+    letters: LetterReader
+
+    def fill(self, matrix: Floats, names: Sequence[str], view: "View") -> None:
+        """Write into the features of a view's pairs what is read of them."""
+        places = [names.index(READS + kind) for kind in KINDS]
+        old, new = view.known.pairs.T
+        if view.vectors.shape[1] * 3 == len(self.vectors.weights):
+            matrix[:, places] = self.vectors.read(view.vectors[old], view.vectors[new])
+        for row in np.flatnonzero(np.isnan(matrix[:, places[0]])).tolist():
+            texts = (view.texts[at] for at in view.known.pairs[row].tolist())
+            for name, odds in self.letters.read(*texts).items():
+                matrix[row, names.index(name)] = odds
+
+
+@dataclass(frozen=True)
 class View:
     """The pairs of one store, or of a part of one."""
 
     known: Evidence
+    texts: list[str]
+    """Of each row."""
     vectors: Floats
     """Of each row, zeros without one."""
     labels: Labels
@@ -156,17 +188,15 @@ class View:
     sessions: list[str]
     """Of each row."""
 
-    def build_matrix(self, names: Sequence[str], reader: PairReader | None) -> Floats:
-        """Return the features of the pairs, with what a reader reads of them."""
+    def build_matrix(self, names: Sequence[str], readers: Readers | None) -> Floats:
+        """Return the features of the pairs, with what readers read of them."""
         matrix = build_matrix(self.known.features, names)
-        if reader and self.vectors.shape[1] * 3 == len(reader.weights):
-            old, new = self.known.pairs.T
-            places = [names.index(READS + kind) for kind in reader.kinds]
-            matrix[:, places] = reader.read(self.vectors[old], self.vectors[new])
+        if readers:
+            readers.fill(matrix, names, self)
         return matrix
 
 
-Learnt = tuple[View, PairReader | None]
+Learnt = tuple[View, Readers | None]
 """Pairs to learn from, and who reads them."""
 
 
@@ -206,14 +236,15 @@ def measure(
     stated_views = read_stated(stated, company) if stated else []
     writers = [encode_pairs(path, company) for path in pairs]
     names = find_names([source for source in sources if source.learnt], bool(writers))
-    reader = fit_reader(writers) if writers else None
+    reader = fit_readers(writers) if writers else None
     written = learn_written(stated_views, writers, reader)
     learnt = [*written, *_list_learnt(sources, reader)]
     model = fit_model(learnt, names)
     if write:
         WRITTEN.write_bytes(build_graph(model, names))
         if reader:
-            (ROOT / "tasks" / READER_FILE).write_bytes(reader.to_bytes())
+            (ROOT / "tasks" / READER_FILE).write_bytes(reader.vectors.to_bytes())
+            (ROOT / "tasks" / LETTERS_FILE).write_bytes(reader.letters.to_bytes())
             plain = [name for name in names if not name.startswith(READS)]
             unread = fit_model([(view, None) for view, _ in learnt], plain)
             UNREAD.write_bytes(build_graph(unread, plain))
@@ -237,7 +268,7 @@ def judge_writer(
     names: Sequence[str],
 ) -> Row:
     """Return what a reader and a classifier that learnt from the other writers say of one."""
-    reader = fit_reader(others)
+    reader = fit_readers(others)
     learnt = [*learn_written(stated, others, reader), *_list_learnt(sources, reader)]
     return count_kinds(own, fit_model(learnt, names), names, reader)
 
@@ -304,7 +335,8 @@ def label_claims(table: pa.Table, cases: Sequence[Case]) -> View:
         [row for row, of in enumerate(outdated) if n in of] for n in range(len(cases))
     ]
     sessions = [row["session_id"] for row in rows]
-    return View(known, vectors, np.array(labels), stale, sessions)
+    summaries = [row["summary"] for row in rows]
+    return View(known, summaries, vectors, np.array(labels), stale, sessions)
 
 
 def read_stated(path: Path, company: pa.Table) -> list[View]:
@@ -346,8 +378,42 @@ def encode_pairs(path: Path, company: pa.Table) -> Writer:
     return Writer(path.stem, rows, vectors, views)
 
 
+def fit_readers(writers: Sequence[Writer], without: Collection[str] = ()) -> Readers:
+    """Return the models of the kinds of pairs, fitted without some projects."""
+    return Readers(fit_reader(writers, without), fit_letters(writers, without))
+
+
+def fit_letters(
+    writers: Sequence[Writer], without: Collection[str] = ()
+) -> LetterReader:
+    """Return a linear model of the kinds of pairs in scripts without spaces, fitted without some projects."""
+    from sklearn.linear_model import LogisticRegression
+
+    told = [
+        (list_new_runs(*texts), row["kind"])
+        for writer in writers
+        for row in writer.rows
+        if row["project"] not in without
+        and is_unspaced(*(texts := (row["earlier"]["text"], row["later"]["text"])))
+    ]
+    counts = Counter(run for runs, _ in told for run in runs)
+    runs = sorted(run for run, count in counts.items() if count >= TWICE)
+    if {kind for _, kind in told} != {*KINDS}:
+        zeros = np.zeros((0, len(KINDS)), np.float32)
+        return LetterReader([*KINDS], [], zeros, np.zeros(len(KINDS), np.float32))
+    inputs = np.array([[run in new for run in runs] for new, _ in told], np.float32)
+    model = LogisticRegression(C=LETTERS_PENALTY, max_iter=2_000)
+    model.fit(inputs, [kind for _, kind in told])
+    return LetterReader(
+        model.classes_.tolist(),
+        runs,
+        model.coef_.T.astype(np.float32),
+        model.intercept_.astype(np.float32),
+    )
+
+
 def fit_reader(writers: Sequence[Writer], without: Collection[str] = ()) -> PairReader:
-    """Return a linear model of the kinds of pairs, fitted without some projects."""
+    """Return a linear model of the kinds of pairs by their vectors, fitted without some projects."""
     from sklearn.linear_model import LogisticRegression
 
     kept = [
@@ -373,7 +439,7 @@ def fit_reader(writers: Sequence[Writer], without: Collection[str] = ()) -> Pair
 
 
 def learn_written(
-    stated: Sequence[View], writers: Sequence[Writer], reader: PairReader | None
+    stated: Sequence[View], writers: Sequence[Writer], reader: Readers | None
 ) -> list[Learnt]:
     """Return what is learnt from pairs that were written: each view with and without a reader.
 
@@ -385,7 +451,7 @@ def learn_written(
         away = frozenset(projects[fold::FOLDS])
         if not away:
             continue
-        by_others = fit_reader(writers, away)
+        by_others = fit_readers(writers, away)
         views = [
             view
             for writer in writers
@@ -439,7 +505,7 @@ def _view_pair(pair: pa.Table, label: float, beside: pa.Table) -> list[View]:
 
 
 def count_kinds(
-    writer: Writer, model: Any, names: Sequence[str], reader: PairReader | None
+    writer: Writer, model: Any, names: Sequence[str], reader: Readers | None
 ) -> Row:
     """Return of a writer's pairs, by kind, how many a model calls a change from .4 and from .94, and taken back."""
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
@@ -628,7 +694,7 @@ def judge_sources(
     sources: Sequence[PairSource],
     written: Sequence[Learnt],
     names: Sequence[str],
-    reader: PairReader | None,
+    reader: Readers | None,
 ) -> list[Row]:
     """Return of each source what a model from other authors', and from pairs that were written, says."""
     found = []
@@ -644,9 +710,7 @@ def judge_sources(
     return found
 
 
-def _list_learnt(
-    sources: Sequence[PairSource], reader: PairReader | None
-) -> list[Learnt]:
+def _list_learnt(sources: Sequence[PairSource], reader: Readers | None) -> list[Learnt]:
     """Return every view of the sources that are learnt from; some of them without the reader."""
     return [
         (view, reader if at % BARE != 1 else None)
@@ -657,7 +721,7 @@ def _list_learnt(
 
 
 def _judge_source(
-    source: PairSource, model: Any, names: Sequence[str], reader: PairReader | None
+    source: PairSource, model: Any, names: Sequence[str], reader: Readers | None
 ) -> Row:
     """Return what a model calls changed in a source."""
     matrix = source.whole.build_matrix(names, reader)

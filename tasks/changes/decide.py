@@ -14,6 +14,7 @@ from datetime import datetime
 from slowwave.schemas.vocabulary import (
     AFFIRMED,
     CORRECTED,
+    IN_PART,
     LEADS,
     NARROWED,
     PERHAPS_CHANGED,
@@ -24,6 +25,7 @@ from slowwave.schemas.vocabulary import (
 from slowwave.tasks.changes.pairs import CandidateClaims
 from slowwave.tasks.changes.verdicts import (
     LEADING,
+    SUPERSEDED,
     Outcome,
     PairVerdict,
     Rows,
@@ -97,7 +99,7 @@ class ChangeGuesses:
     taken_back: Set[Rows]
     """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
     plain: Mapping[Rows, str] = field(default_factory=dict)
-    """Pair -> AFFIRMED, NARROWED or RETRACTED, where that is plain."""
+    """Pair -> AFFIRMED, NARROWED, RETRACTED or IN_PART, where that is plain."""
     likest: Set[Rows] = frozenset()
     """The pairs of two sessions whose earlier claim is among the likest of the later one."""
 
@@ -252,20 +254,36 @@ def find_changes(
         freed: retired rows that nothing active retires any more.
     """
     changes = []
-    sessions = claims.table["session_id"].to_pylist()
     judged = {pair: verdict.likely for pair, verdict in verdicts.items()}
     for pair, likely in {**guesses.likely, **judged}.items():
         verdict = verdicts.get(pair)
         outcome = verdict.outcome if verdict else find_outcome(likely)
-        least = PERHAPS_CHANGED if sessions[pair[0]] == sessions[pair[1]] else LEADING
-        if outcome is Outcome.NOTHING and (verdict or likely < least):
-            # What is said in one session mostly stands together.
+        if not verdict and guesses.plain.get(pair) == IN_PART:
+            # "Port 9443, timeout 30 s": a new timeout says nothing of the port, so the claim stays, with a mark.
+            outcome = min(outcome, Outcome.LINK)
+        is_nothing = outcome is Outcome.NOTHING
+        if not verdict:
+            is_nothing = likely < find_least(claims, pair)
+        if is_nothing:
             continue
         kind = _choose_kind(outcome, taken_back=pair in guesses.taken_back)
         change = _build_decision(claims, pair, kind, likely, verdict)
         if change.earlier not in claims.retired or change.earlier in freed:
             changes.append(change)
     return changes
+
+
+def find_least(claims: CandidateClaims, pair: Rows) -> float:
+    """Return the least probability, by the classifier, from which the later claim of a pair is linked to the earlier.
+
+    What is said in one session mostly stands together. An agent mostly answers or reports what a person said: of the
+    labelled pairs of a person's claim and an agent's one in eleven is a change, of two persons' claims every second.
+    """
+    old, new = pair
+    together = claims.sessions[old] == claims.sessions[new]
+    if claims.is_reported(old, new):
+        return SUPERSEDED if together else EVEN
+    return PERHAPS_CHANGED if together else LEADING
 
 
 def settle_sessions(
@@ -276,11 +294,10 @@ def settle_sessions(
 
     The trees know hardly any changes within a session.
     """
-    sessions = claims.table["session_id"].to_pylist()
     likely = dict(guesses.likely)
     taken_back = set(guesses.taken_back)
     for (old, new), p in guesses.likely.items():
-        is_together = sessions[old] == sessions[new]
+        is_together = claims.sessions[old] == claims.sessions[new]
         if is_together and guesses.plain.get((old, new)) == RETRACTED:
             likely[old, new] = max(p, EVEN)
             taken_back.add((old, new))

@@ -23,12 +23,18 @@ import pyarrow as pa
 from slowwave.engines.encoders.onnx import open_session
 from slowwave.engines.encoders.pair_reader import READS
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.vocabulary import AFFIRMED, NARROWED, RETRACTED
+from slowwave.schemas.vocabulary import AFFIRMED, IN_PART, NARROWED, RETRACTED
 from slowwave.tasks.changes.features import (
+    LEFT_OUT,
     VALUES,
     IdfTable,
     build_matrix,
     compute_features,
+)
+from slowwave.tasks.changes.letters import (
+    LETTERS_FILE,
+    load_letter_reader,
+    read_letters,
 )
 from slowwave.tasks.changes.pairs import Evidence, Scores
 from slowwave.tasks.dedupe.pairs import CHUNK_PAIRS, SHARD_PAIRS
@@ -127,6 +133,12 @@ def predict_pairs(features: Sequence[dict[str, float]]) -> Guesses:
 
 
 def find_plain_kind(features: Mapping[str, float]) -> str | None:
+    """Return AFFIRMED, NARROWED or RETRACTED if that is plain; else IN_PART if the later claim leaves figures out."""
+    left_out = IN_PART if features.get(LEFT_OUT) else None
+    return _find_read_kind(features) or left_out
+
+
+def _find_read_kind(features: Mapping[str, float]) -> str | None:
     """Return AFFIRMED, NARROWED or RETRACTED if the features of a pair say plainly how the later claim stands to it.
 
     The reader must find that kind likelier than all others, and the two share words. A narrower case is a person's to
@@ -156,6 +168,7 @@ def predict_changes(evidence: Evidence, executor: Executor = HERE) -> PairGuesse
     settings = compute_content_id(
         digest_shipped(CHANGES_FILE),
         digest_shipped(UNREAD_FILE),
+        digest_shipped(LETTERS_FILE),
         repr(sorted(evidence.idf.weights.items())),
     )
     step = ShardStep(
@@ -179,7 +192,12 @@ def predict_changes(evidence: Evidence, executor: Executor = HERE) -> PairGuesse
 
 def judge_shard(pairs: pa.Table, *, idf: IdfTable) -> pa.Table:
     """Return what is found of each pair of a shard."""
-    features = compute_features(pairs, idf)
+    texts = [
+        (pair["left"]["summary"], pair["right"]["summary"])
+        for pair in pairs.select(["left", "right"]).to_pylist()
+    ]
+    read = load_letter_reader()
+    features = read_letters(compute_features(pairs, idf), texts, read)
     plain = pa.array(map(find_plain_kind, features), pa.string())
     columns = [pairs["place"], pairs["claim"], *predict_pairs(features), plain]
     return pa.table(columns, schema=SCORED)

@@ -94,6 +94,24 @@ class CandidateClaims:
         found: list[bool] = mask_foreign(self.table).to_pylist()
         return found
 
+    @cached_property
+    def sessions(self) -> list[str]:
+        """The session of each claim."""
+        found: list[str] = self.table["session_id"].to_pylist()
+        return found
+
+    @cached_property
+    def by_model(self) -> list[bool | None]:
+        """Whether a model said each claim; None if that is unknown."""
+        if "by_model" not in self.table.schema.names:
+            return [None] * self.table.num_rows
+        said: list[bool | None] = self.table["by_model"].to_pylist()
+        return said
+
+    def is_reported(self, old: int, new: int) -> bool:
+        """Return True if a person said the earlier of two claims, and a model the later."""
+        return self.by_model[old] is False and self.by_model[new] is True
+
     def find_successor(self, row: int) -> int:
         """Return the last row of the chain of retirements that begins at a row."""
         seen = {row}

@@ -43,6 +43,7 @@ from slowwave.tasks.changes.chains import (
 )
 from slowwave.tasks.changes.decide import PERHAPS
 from slowwave.tasks.changes.features import READ, IdfTable
+from slowwave.tasks.changes.letters import LETTERS_FILE
 from slowwave.tasks.changes.model import CHANGES_FILE, UNREAD_FILE
 from slowwave.tasks.changes.outcome import (
     ACTIVE,
@@ -408,6 +409,7 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
         digest_shipped(CHANGES_FILE),
         digest_shipped(UNREAD_FILE),
         digest_shipped(READER_FILE),
+        digest_shipped(LETTERS_FILE),
         describe_encoder(job.settings),
     )
     if model is None:

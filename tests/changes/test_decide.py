@@ -13,9 +13,16 @@ from hypothesis import strategies as st
 
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.schemas.tables import CLAIMS, MERGES
-from slowwave.schemas.vocabulary import LEADS
-from slowwave.tasks.changes.decide import PERHAPS, ChangeDecision, select_doubts
+from slowwave.schemas.vocabulary import IN_PART, LEADS
+from slowwave.tasks.changes.decide import (
+    PERHAPS,
+    ChangeDecision,
+    ChangeGuesses,
+    decide,
+    select_doubts,
+)
 from slowwave.tasks.changes.outcome import Known, supersede, unsupersede
+from slowwave.tasks.changes.pairs import build_candidate_claims
 from tests.claim_rows import DAY, claim_row
 
 
@@ -354,3 +361,38 @@ def test_a_claim_that_surely_changed_another_is_hardly_a_change_of_a_third(
 ) -> None:
     doubt = ChangeDecision(0, 2, PERHAPS, DAY, p, "perhaps told anew", key=key)
     assert select_doubts([doubt], retired) == [doubt] * linked
+
+
+def test_a_claim_of_which_only_some_figures_are_told_anew_stays_with_a_mark() -> None:
+    claims = build_candidate_claims(table(claim(0, SAME), claim(30, MOVED)), {})
+
+    def find_kinds(plain: dict[tuple[int, int], str]) -> list[str]:
+        guesses = ChangeGuesses({(0, 1): 0.99}, frozenset(), plain)
+        found = decide(claims, guesses, {}, {}, frozenset())
+        return [one.kind for one in (*found.changes, *found.doubts)]
+
+    assert find_kinds({}) == ["changed"]
+    assert find_kinds({(0, 1): IN_PART}) == [PERHAPS]
+
+
+@pytest.mark.parametrize(
+    ("p", "by_model", "session", "linked"),
+    [
+        (0.45, [False, True], "s030", False),
+        (0.6, [False, True], "s030", True),
+        (0.6, [False, True], "s000", False),
+        (0.6, [True, True], "s000", True),
+        (0.45, [False, False], "s030", True),
+    ],
+)
+def test_what_an_agent_says_is_hardly_a_change_of_what_a_person_said(
+    p: float, by_model: list[bool], session: str, linked: bool
+) -> None:
+    rows = table(
+        claim(0, SAME, session_id="s000"), claim(30, MOVED, session_id=session)
+    )
+    claims = build_candidate_claims(
+        rows.append_column("by_model", pa.array(by_model)), {}
+    )
+    guesses = ChangeGuesses({(0, 1): p}, frozenset())
+    assert bool(decide(claims, guesses, {}, {}, frozenset()).doubts) == linked

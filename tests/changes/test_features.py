@@ -10,6 +10,7 @@ import pytest
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.changes.features import (
+    LEFT_OUT,
     IdfTable,
     build_matrix,
     compute_pair_features,
@@ -195,3 +196,14 @@ def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
         > 0
     )
     assert found["later's words in the earlier's detail"] == found["of the later"]
+
+
+def test_a_new_figure_for_some_of_the_earlier_claims_leaves_the_others_out() -> None:
+    several = "The worker has port 9443, a timeout of 30 s and 3 retries"
+    assert features(several, "The worker has a timeout of 60 s")[LEFT_OUT]
+    for later in (
+        "The worker has port 9444, a timeout of 60 s and 5 retries",
+        "The worker is written in Rust",
+        several,
+    ):
+        assert not features(several, later)[LEFT_OUT]
