@@ -1,7 +1,7 @@
 """The pending work of a step: sessions and messages that lack its output, in batches, and marks of what is done."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 import pyarrow as pa
@@ -11,6 +11,7 @@ from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CLAIMS, MARKS, MESSAGES, SESSIONS, Table
 from slowwave.schemas.vocabulary import Origin, name_speaker
 from slowwave.store.store import Store
+from slowwave.tasks.job import Job
 from slowwave.tasks.trust import MessageTrust, Row, find_session_trust
 
 
@@ -109,6 +110,11 @@ JUDGED_BY = [
 ]
 """Columns by which trust is told."""
 
+REMEMBERED = 5_000
+"""Sessions whose trust is kept while a run works."""
+_trust: dict[tuple[str, str, int], dict[str, dict[str, MessageTrust]]] = {}
+"""The trust of messages, by session, for a run's id, its store and the version of its messages."""
+
 
 def split_batches(
     rows: pl.DataFrame, max_weight: int, weight: str = "messages"
@@ -178,21 +184,53 @@ def read_claim_speakers(store: Store, claims: Iterable[str]) -> dict[str, str]:
     }
 
 
-def read_trust(store: Store, session_ids: Iterable[str]) -> dict[str, MessageTrust]:
-    """Return by id where the words of each message of some sessions come from."""
-    columns = ["session_id", "kind", "tokens"]
-    sessions = pl.DataFrame(
-        store.read_ids(SESSIONS, sorted(set(session_ids)), columns)
-    ).sort("session_id")
-    kinds = dict(sessions.select("session_id", "kind").iter_rows())
+def read_trust(
+    job: Job,
+    session_ids: Iterable[str],
+) -> dict[str, MessageTrust]:
+    """Return by id where the words of each message of some sessions come from.
+
+    Three steps of a run ask, so a session is judged once while the messages are the same.
+    """
+    store = job.store
+    versions = store.read_versions([MESSAGES])
+    key = (
+        job.run_id,
+        str(store.dir),
+        versions[MESSAGES.name],
+    )
+    if key not in _trust:
+        _trust.clear()
+    known = _trust.setdefault(key, {})
     found = dict[str, MessageTrust]()
+    left = list[str]()
+    for session in sorted(set(session_ids)):
+        found |= known.get(session, {})
+        if session not in known:
+            left.append(session)
+    for session, trust in _judge_sessions(store, left):
+        found |= trust
+        if len(known) < REMEMBERED:
+            known[session] = trust
+    return found
+
+
+def _judge_sessions(
+    store: Store,
+    session_ids: Sequence[str],
+) -> Iterator[tuple[str, dict[str, MessageTrust]]]:
+    """Yield sessions with the trust of each of their messages, by id."""
+    columns = ["session_id", "kind", "tokens"]
+    sessions = pl.DataFrame(store.read_ids(SESSIONS, session_ids, columns)).sort(
+        "session_id"
+    )
+    kinds = dict(sessions.select("session_id", "kind").iter_rows())
     for batch in split_batches(sessions, TOKENS_AT_ONCE, "tokens"):
         rows = store.read_ids(
             MESSAGES, batch["session_id"].to_list(), JUDGED_BY, by="session_id"
         )
         for session, messages in _group_by_session(rows.to_pylist()).items():
-            found |= find_session_trust(messages, kinds.get(session))
-    return found
+            yield session, find_session_trust(messages, kinds.get(session))
 
 
 def _group_by_session(rows: Sequence[Row]) -> dict[str, list[Row]]:

@@ -93,8 +93,10 @@ SHORTEST_PLURAL = 4
 
 def split_words(text: str, pattern: re.Pattern[str] = TERM) -> list[str]:
     """Return the lower-cased words of a text in order; runs of scripts without spaces are split by dictionaries."""
+    if text.isascii():
+        return pattern.findall(text.lower())
     words = pattern.findall(text)
-    if text.isascii() or not UNSPACED.search(text):
+    if not UNSPACED.search(text):
         return [word.lower() for word in words]
     from slowwave.text.full_text import split_run
 
@@ -244,10 +246,13 @@ def compute_word_shares(words: Sequence[str], texts: Sequence[str]) -> list[floa
     if not words:
         return [0.0] * len(texts)
     singular = list(map(singularise, words))
+    # a word's singular is its beginning, but for the y of "ies"
+    starts = tuple(word.removesuffix("y") for word in singular)
     joined = {word for word in words if JOINED.search(word)}
     shares = []
     for text in texts:
-        held = set(map(singularise, extract_distinct_words(text)))
+        likely = (word for word in split_words(text) if word.startswith(starts))
+        held = set(map(singularise, likely))
         held |= {word for word in joined if word in text}
         shares.append(sum(word in held for word in singular) / len(singular))
     return shares

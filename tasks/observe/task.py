@@ -339,7 +339,7 @@ def _weigh_group_claims(
 ) -> pa.Table:
     """Return claims with their worth, by the texts of their messages and whose words these are."""
     texts = dict(zip(*_read_texts(live, shared), strict=True))
-    return weigh_claims(claims, texts, read_trust(job.store, ids))
+    return weigh_claims(claims, texts, read_trust(job, ids))
 
 
 def _write_claims(

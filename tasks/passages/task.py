@@ -58,7 +58,7 @@ def write_passages(job: Job) -> StepReport:
                         "message_id"
                     ].to_list()
                     messages = job.store.read_ids(MESSAGES, ids, COLUMNS).sort_by(ORDER)
-                    trust = read_trust(job.store, sessions)
+                    trust = read_trust(job, sessions)
                     rows = build_passages(messages, key, trust=trust)
                     with (
                         spread_progress(advance, len(ids), rows.num_rows) as tick,

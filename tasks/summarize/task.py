@@ -702,7 +702,7 @@ def load_session_scopes(
     whole: bool,
 ) -> list[Scope]:
     """Return a group's sessions, with full messages (`whole`) or only their sentences worth remembering."""
-    trust = read_trust(job.store, group["session_id"])
+    trust = read_trust(job, group["session_id"])
     messages = _read_spoken_messages(job, group, gone)
     if not whole:
         messages = keep_own_words(messages, trust)

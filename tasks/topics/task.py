@@ -65,6 +65,8 @@ MOST_LOOKS = 4
 NAME_CHARS = 60
 """Characters of a claim that stands for a topic's name."""
 NAMES = ("topic_id", "name", "purpose")
+PLACE = ["claim_id", "topic_id", "assign_key"]
+"""A claim's key, and the columns that this step writes."""
 NAMED_BY = ["topic_id", "claim_id", "summary"]
 """Columns of the claims that leave a topic by which its history tells of them."""
 HAS_CLAIMS = pl.col("base") | (pl.col("size") > 0)
@@ -121,8 +123,8 @@ def _place_claims(
         )
     del pending  # with its vectors: writing takes as much memory again
     _add_missing(job.store, assigned.topics)
-    report.rows_out = job.store.merge(
-        CLAIMS, _collect_placed_rows(job.store, assigned, key)
+    report.rows_out = _store_places(
+        job.store, _collect_placed_rows(job.store, assigned, key)
     )
 
 
@@ -177,7 +179,7 @@ def _merge_or_split(
     if merged:
         report.counts["topics merged"] += len(merged)
         none = Assigned(CLAIMS.make_empty_table(), TOPICS.make_empty_table(), merged)
-        job.store.merge(CLAIMS, _collect_placed_rows(job.store, none, key))
+        _store_places(job.store, _collect_placed_rows(job.store, none, key))
     if merged is None:
         return None
     if merged:
@@ -383,7 +385,12 @@ def _store_splits(
         ]
     write_history(store, events)
     _add_missing(store, pa.concat_tables([parts.topics for _, parts in splits]))
-    store.merge(CLAIMS, moved)
+    _store_places(store, moved)
+
+
+def _store_places(store: Store, claims: pa.Table) -> int:
+    """Write the topics of claims; return how many rows were written."""
+    return store.update(CLAIMS, claims.select(PLACE))
 
 
 def make_history_event(

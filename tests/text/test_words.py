@@ -89,6 +89,12 @@ def test_pairs_of_letters_keep_their_marks() -> None:
     assert compute_word_shares(["保存"], ["保存期間は七年", "削除する"]) == [1.0, 0.0]
 
 
+def test_words_are_shared_in_the_singular_or_plural() -> None:
+    words = ["cities", "bus", "logs", "y"]
+    texts = ["The city's Log", "Buses of two CITIES, a bus", "cit, lo, bu", "Y's"]
+    assert compute_word_shares(words, texts) == [0.5, 0.5, 0.0, 0.25]
+
+
 @pytest.mark.parametrize("letter", ["画", "ก", "a", "я", "\u0301", "👍", "\ud83d"])
 def test_a_text_without_a_space_is_split_in_parts(letter: str) -> None:
     text = letter * 100_000

@@ -593,10 +593,12 @@ def retrieve_messages(
     # what each signal says of them
     rows = view.take(pool.table, evidence.layout.offsets[positions], pool.columns)
     cosine = evidence.near.compute_cosines(positions)
-    by_assistant = evidence.layout.mask_role(positions, Role.ASSISTANT)
+    # an assistant's messages are long, whatever they say
+    others = ~evidence.layout.mask_role(positions, Role.ASSISTANT)
+    length = np.full(len(positions), np.nan)
+    length[others] = compute_length(rows["text"].filter(pa.array(others)))
     signals = {
-        # an assistant's messages are long, whatever they say
-        "length": np.where(by_assistant, np.nan, compute_length(rows["text"])),
+        "length": length,
         "speaker": evidence.layout.mask_speakers(plan.query.text, positions).astype(
             np.float64
         ),
@@ -759,17 +761,17 @@ def compute_own(
     """
     layout = view.passages
     words = query.content_words
+    own = np.ones(len(positions))
+    others = np.flatnonzero(~layout.mask_role(positions, Role.USER))
     asked = np.array(
-        [layout.find_exchange(int(at))[0] for at in positions], dtype=np.int64
+        [layout.find_exchange(int(at))[0] for at in positions[others]], dtype=np.int64
     )
     before = view.take(PASSAGES, layout.offsets[asked], ["text"])["text"]
     shares, known = (
         np.array(compute_word_shares(words, column.to_pylist()))
-        for column in (texts, before)
+        for column in (texts.take(pa.array(others)), before)
     )
-    own: Scores = np.where(
-        layout.mask_role(positions, Role.USER), 1.0, np.clip(shares - known, 0.0, 1.0)
-    )
+    own[others] = np.clip(shares - known, 0.0, 1.0)
     return own
 
 

@@ -440,12 +440,30 @@ def _find_roots(
     if kind == "topic":
         is_active = pc.field("status") == Status.ACTIVE
         where = (pc.field("topic_id") == scope_id) & is_active
-        claims = view.read(CLAIMS, COLUMNS["claim"], where).to_pylist()
-        claims.sort(key=lambda claim: str(claim["observed_at"]))
-        for claim in claims:
+        for claim in _read_claims(view, where):
             if claim["claim_id"] not in members:
                 roots.append(("claim", claim))
     return roots
+
+
+def _read_claims(
+    view: View,
+    where: pc.Expression,
+) -> list[Row]:
+    """Return claims in order of time, then of their ids."""
+    claims = view.read(
+        CLAIMS,
+        COLUMNS["claim"],
+        where,
+    )
+    in_order = claims.sort_by(
+        [
+            ("observed_at", "ascending"),
+            ("claim_id", "ascending"),
+        ]
+    )
+    rows: list[Row] = in_order.to_pylist()
+    return rows
 
 
 def _read_summaries(view: View, scope_id: str) -> list[Row]:
@@ -467,10 +485,9 @@ def _find_ancestors(
     key = str(row[KINDS[kind].key])
     if kind == "message":
         where = pc.field("session_id") == row["session_id"]
-        claims = view.read(CLAIMS, COLUMNS["claim"], where).to_pylist()
         yield from (
             _build_node(view, "claim", claim, 0)
-            for claim in claims
+            for claim in _read_claims(view, where)
             if key in claim["message_ids"]
         )
     # summaries of its scope, tier by tier, then the topic or session itself
