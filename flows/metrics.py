@@ -13,6 +13,7 @@ import polars as pl
 
 from slowwave.recall.release.view import is_perhaps_changed
 from slowwave.recall.views.usage import count_usage
+from slowwave.schemas.counters import WORDS_BY_KIND, CountByKind, ModelUsage
 from slowwave.schemas.errors import TROUBLE, EncoderNotFound, SlowwaveError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CHAIN, CLAIMS, RELEASED, RUNS
@@ -22,7 +23,7 @@ from slowwave.store.logs import Asked, read
 from slowwave.store.private import replace_file
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
-from slowwave.tasks.job import ERRORS, StepReport, parse_steps, parse_usage
+from slowwave.tasks.job import StepReport, parse_steps, sum_usage
 
 LOG = logging.getLogger(__name__)
 ANSWERS = {
@@ -58,6 +59,12 @@ ANSWERS = {
 """Metrics of the answers of each kind (rows of `Asked`): a description, and how it is computed."""
 WRITING = ("gists", "rollup")
 """Steps that write summaries."""
+QUALITY = (
+    CountByKind.TIER_COVERAGE,
+    CountByKind.TIER_UNFOUNDED,
+    CountByKind.TIER_LIKE_MEMBERS,
+)
+"""What a step counts of how true its summaries are to their members."""
 
 
 class Metric(NamedTuple):
@@ -292,7 +299,7 @@ def _measure_models(
 ) -> Iterator[Metric]:
     """Yield what summaries and language models took by all runs, and whether the encoder loads."""
     yield from _measure_texts(steps)
-    yield from _measure_usage(settings, parse_usage(steps))
+    yield from _measure_usage(settings, sum_usage(steps))
     yield _check_encoder(settings)
 
 
@@ -303,56 +310,53 @@ def _measure_texts(steps: Sequence[StepReport]) -> Iterator[Metric]:
     about = "Summaries and gists that were written"
     yield Metric("summaries_written_total", about, (), {(): written})
     quality = {
-        name: n
+        WORDS_BY_KIND[count].format(tier): n
         for step in writing
-        for name, n in step.counts.items()
-        if "members" in name or "no member" in name
+        for count in QUALITY
+        for tier, n in step.kinds[count].items()
     }
     about = "A model's summaries, as last measured"
     yield _label("quality_of_texts", about, "what", quality)
 
 
 def _measure_usage(
-    settings: Settings, usage: Mapping[str, Mapping[str, int]]
+    settings: Settings, usage: Mapping[str, ModelUsage]
 ) -> Iterator[Metric]:
     """Yield requests, seconds, errors, tokens and money of each model."""
-    requests = {model: counts["requests"] for model, counts in usage.items()}
+    requests = {model: used.requests for model, used in usage.items()}
     about = "Requests to a language model"
     yield _label("model_requests_total", about, "model", requests)
-    cached = {model: counts["cache hits"] for model, counts in usage.items()}
+    cached = {model: used.cache_hits for model, used in usage.items()}
     about = "Requests whose answers were kept from before"
     yield _label("model_cached_total", about, "model", cached)
-    seconds = {model: counts["milliseconds"] / 1000 for model, counts in usage.items()}
+    seconds = {model: used.milliseconds / 1000 for model, used in usage.items()}
     yield _label("model_seconds_total", "Seconds that these took", "model", seconds)
     yield from _measure_tokens(settings, usage)
 
 
 def _measure_tokens(
-    settings: Settings, usage: Mapping[str, Mapping[str, int]]
+    settings: Settings, usage: Mapping[str, ModelUsage]
 ) -> Iterator[Metric]:
     """Yield the failed requests, tokens and money of each model."""
     errors = {
-        (model, name.removeprefix(ERRORS).rstrip(")")): float(n)
-        for model, counts in usage.items()
-        for name, n in counts.items()
-        if ERRORS in name
+        (model, error): float(n)
+        for model, used in usage.items()
+        for error, n in used.errors.items()
     }
     about = "Requests that failed"
     labels = ("model", "error")
     yield Metric("model_errors_total", about, labels, errors)
     tokens = {
-        (model, kind): float(counts[f"{kind} tokens"])
-        for model, counts in usage.items()
-        for kind in ("prompt", "answer")
+        (model, kind): float(n)
+        for model, used in usage.items()
+        for kind, n in (("prompt", used.prompt_tokens), ("answer", used.answer_tokens))
     }
     about = "Tokens read and written"
     labels = ("model", "kind")
     yield Metric("model_tokens_total", about, labels, tokens)
     usd = {
-        model: settings.model.compute_usd(
-            counts["prompt tokens"], counts["answer tokens"]
-        )
-        for model, counts in usage.items()
+        model: settings.model.compute_usd(used.prompt_tokens, used.answer_tokens)
+        for model, used in usage.items()
     }
     about = "Money for them, by the prices that are set"
     yield _label("model_usd_total", about, "model", usd)

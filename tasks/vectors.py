@@ -16,6 +16,7 @@ from slowwave.engines.encoders.protocol import (
     describe_vectors,
     watch_encoding,
 )
+from slowwave.schemas.counters import Count
 from slowwave.schemas.errors import (
     EncoderFailed,
     EncoderNotFound,
@@ -164,7 +165,7 @@ def fill_missing_vectors(
     )
     filled = attach_vectors_if_there(job, rows, column, report)
     filled = filled.filter(filled["vector"].is_valid())
-    report.counts["vectors made up for"] += job.store.merge(table, filled)
+    report.counts[Count.VECTORS_FILLED] += job.store.merge(table, filled)
     keys: list[str] = filled[table.key].to_pylist()
     return keys
 

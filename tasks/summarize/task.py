@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.llm.budget import estimate_tokens
+from slowwave.schemas.counters import Count
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPICS, TRUST
@@ -191,7 +192,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             if only is None
             else every.filter(pl.col("session_id").is_in(sorted(only)))
         )
-        report.counts["sessions summarised"] = pending.height
+        report.counts[Count.SESSIONS_SUMMARISED] = pending.height
         talk = (
             _read_topic_talk(job, key, by_model=model is not None)
             if only is None
@@ -212,12 +213,11 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             of_sessions,
             set(every["session_id"]) - set(pending["session_id"]),
         )
-        if only is None:
-            note_failed_units(job, report, "topic", of_topics)
         _delete_replaced(job.store, key, {*waiting, *failed}, only)
         if only is None:
+            note_failed_units(job, report, "topic", of_topics)
             _write_topic_texts(job.store)
-        report.counts["summaries that wait for a model"] = job.store.count(
+        report.counts[Count.SUMMARIES_STALE] = job.store.count(
             SUMMARIES, pc.field("stale")
         )
     return report
@@ -354,7 +354,8 @@ def _measure_written(
         if f"{row['scope_id']}/{row['tier']}/{row['seq']}" in narrator.written
     ]
     measured = measure_summaries(job.store, own_rows, job.settings.pyramid.sum_window)
-    report.counts.update(count_coherence(measured))
+    for count, tiers in count_coherence(measured).items():
+        report.kinds[count].update(tiers)
 
 
 def _grow_and_store(
@@ -386,9 +387,9 @@ def _grow_and_store(
             key,
         )
         gone += scope.before.keys() - groups.keys()
-        report.counts["groups that lost a member"] += scope.lost
+        report.counts[Count.GROUPS_SHRUNK] += scope.lost
         if scope.scope == SummaryScope.TOPIC:
-            report.counts["topic groups sealed"] += len(made)
+            report.counts[Count.GROUPS_SEALED] += len(made)
     if narrator:
         _close_writer(job, narrator, report)
     _store_summaries(job, rows, gone, report)
