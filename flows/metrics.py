@@ -175,7 +175,10 @@ def _label(
 ) -> Metric:
     """Return a metric with one label."""
     return Metric(
-        name, about, (label,), {(key,): float(value) for key, value in values.items()}
+        name=name,
+        about=about,
+        labels=(label,),
+        values={(key,): float(value) for key, value in values.items()},
     )
 
 
@@ -195,17 +198,22 @@ def _measure_runs(
     ]
     good = {(): ends[-1].replace(tzinfo=UTC).timestamp()} if ends else {}
     yield Metric(
-        "last_good_run_timestamp_seconds",
-        "When a run last ended well, in seconds of the epoch",
-        (),
-        good,
+        name="last_good_run_timestamp_seconds",
+        about="When a run last ended well, in seconds of the epoch",
+        labels=(),
+        values=good,
     )
     status = Counter(row["status"] for row in runs)
     yield _label(
         "runs_total", "Runs that changed something or failed", "status", status
     )
     is_held = bool(runs) and runs[-1]["status"] == RunStatus.HELD
-    yield Metric("gate_held", "Last run that is held back", (), {(): float(is_held)})
+    yield Metric(
+        name="gate_held",
+        about="Last run that is held back",
+        labels=(),
+        values={(): float(is_held)},
+    )
     seconds = {step.step: step.seconds for steps in reports for step in steps}
     yield _label(
         "step_seconds", "Seconds that a step took when last run", "step", seconds
@@ -214,10 +222,10 @@ def _measure_runs(
     states = {name: covered[name] for name in ("covered", "waiting", "unreadable")}
     yield _label("transcripts", "Transcripts by state", "state", states)
     yield Metric(
-        "lag_seconds",
-        "Seconds that the oldest transcript has waited",
-        (),
-        {(): covered["lag"]},
+        name="lag_seconds",
+        about="Seconds that the oldest transcript has waited",
+        labels=(),
+        values={(): covered["lag"]},
     )
 
 
@@ -308,7 +316,9 @@ def _measure_texts(steps: Sequence[StepReport]) -> Iterator[Metric]:
     writing = [step for step in steps if step.step in WRITING]
     written = float(sum(step.rows_out for step in writing))
     about = "Summaries and gists that were written"
-    yield Metric("summaries_written_total", about, (), {(): written})
+    yield Metric(
+        name="summaries_written_total", about=about, labels=(), values={(): written}
+    )
     quality = {
         WORDS_BY_KIND[count].format(tier): n
         for step in writing
@@ -345,7 +355,7 @@ def _measure_tokens(
     }
     about = "Requests that failed"
     labels = ("model", "error")
-    yield Metric("model_errors_total", about, labels, errors)
+    yield Metric(name="model_errors_total", about=about, labels=labels, values=errors)
     tokens = {
         (model, kind): float(n)
         for model, used in usage.items()
@@ -353,7 +363,7 @@ def _measure_tokens(
     }
     about = "Tokens read and written"
     labels = ("model", "kind")
-    yield Metric("model_tokens_total", about, labels, tokens)
+    yield Metric(name="model_tokens_total", about=about, labels=labels, values=tokens)
     usd = {
         model: settings.model.compute_usd(used.prompt_tokens, used.answer_tokens)
         for model, used in usage.items()
@@ -372,4 +382,4 @@ def _check_encoder(settings: Settings) -> Metric:
     except (EncoderNotFound, OSError, RuntimeError, ValueError):
         broken = 1.0
     about = "Encoder that can't be loaded"
-    return Metric("encoder_broken", about, (), {(): broken})
+    return Metric(name="encoder_broken", about=about, labels=(), values={(): broken})

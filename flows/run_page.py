@@ -128,7 +128,11 @@ def _measure_lags(store: Store, ended: list[Data]) -> list[float | None]:
 def _parse_report(row: Data, made: Any) -> RunReport:
     notes = orjson.loads(row["report"] or b"{}").get("notes", [])
     return RunReport(
-        row["run_id"], row["kind"], parse_steps(row["report"]), made, notes=notes
+        run_id=row["run_id"],
+        kind=row["kind"],
+        steps=parse_steps(row["report"]),
+        release=made,
+        notes=notes,
     )
 
 

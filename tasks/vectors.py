@@ -75,11 +75,11 @@ class SpreadEncoder:
         self.dim = encoder.dim
         self._executor = executor
         self._step = ShardStep(
-            "encode",
-            setting,
-            ENCODED,
-            partial(encode_shard, encoder=setting),
-            "encoder",
+            name="encode",
+            settings=setting,
+            schema=ENCODED,
+            do=partial(encode_shard, encoder=setting),
+            uses="encoder",
         )
 
     def encode(self, texts: Sequence[str]) -> Vectors:

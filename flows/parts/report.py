@@ -343,10 +343,10 @@ def collect_news(new: View, old: View | None) -> News:
         if (later := new.chains.find_successor(row))
     ]
     return News(
-        [added[key] for key in _rank_added(new, list(added))],
-        Counter(row.kind for row in differences if row.kind in LOST),
-        changed,
-        len(came) - len(perhaps),
+        learnt=[added[key] for key in _rank_added(new, list(added))],
+        lost=Counter(row.kind for row in differences if row.kind in LOST),
+        changed=changed,
+        perhaps_among_new=len(came) - len(perhaps),
     )
 
 

@@ -455,7 +455,9 @@ def reprocess(
     with show_loading():
         from slowwave.flows.reprocess import Selection, list_masters, run_reprocess
 
-    chosen = Selection(tuple(session or ()), workspace, since, until)
+    chosen = Selection(
+        sessions=tuple(session or ()), workspace=workspace, since=since, until=until
+    )
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
     if by_day:
         return _backfill(step, chosen, settings, missing)

@@ -152,14 +152,14 @@ def detect_change(
     if row and (key, digest) == (row["read_key"], row["digest"]):
         return None
     return Transcript(
-        path,
-        name_path(path, settings),
-        reader,
-        size,
-        mtime,
-        digest,
-        key,
-        frozenset(settings.redact_except),
+        path=path,
+        name=name_path(path, settings),
+        reader=reader,
+        size=size,
+        mtime_ns=mtime,
+        digest=digest,
+        read_key=key,
+        kept_words=frozenset(settings.redact_except),
     )
 
 

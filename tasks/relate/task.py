@@ -106,7 +106,13 @@ def _list_contradictions(
     )
     pairs = superseded.select("superseded_by", "claim_id").iter_rows()
     return [
-        Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None)
+        Relation(
+            kind=RelationKind.CONTRADICTS,
+            start=later,
+            end=earlier,
+            weight=1.0,
+            reason=None,
+        )
         for later, earlier in pairs
     ]
 

@@ -413,7 +413,7 @@ def _build_message_members(
             else np.asarray(own, dtype=np.float64).mean(axis=0).astype(np.float32)
         )
         members[row["message_id"]] = MeasuredMember(
-            row["text"], row["speaker"], row["ts"], vector
+            text=row["text"], speaker=row["speaker"], at=row["ts"], vector=vector
         )
     return members
 
@@ -443,7 +443,10 @@ def _read_members(
     rows: pa.Table = store.read_ids(table, ids, columns)
     return {
         row[table.key]: MeasuredMember(
-            row[text], row[speaker] if speaker else None, row[at], row["vector"]
+            text=row[text],
+            speaker=row[speaker] if speaker else None,
+            at=row[at],
+            vector=row["vector"],
         )
         for row in rows.to_pylist()
     }

@@ -418,7 +418,7 @@ def _extract_texts(
         for at, draft in enumerate(drafts)
         if not texts[at]
     ]
-    step = ShardStep("summaries", key, WRITTEN, write_shard)
+    step = ShardStep(name="summaries", settings=key, schema=WRITTEN, do=write_shard)
     for row in spread(
         job.executor, step, pa.Table.from_pylist(rows, schema=DRAFTS), "scope_id"
     ).to_pylist():
@@ -662,13 +662,13 @@ def _build_scope(
 ) -> Scope:
     """Return a topic or session ready to grow, after removing lost members."""
     built = Scope(
-        scope,
-        scope_id,
-        about,
-        pyramid,
-        {},
-        0,
-        grow_by_tier(pyramid, members, shape, scope, scope_id),
+        scope=scope,
+        id=scope_id,
+        about=about,
+        pyramid=pyramid,
+        before={},
+        lost=0,
+        growth=grow_by_tier(pyramid, members, shape, scope, scope_id),
     )
     built.before = built.collect_groups()
     built.lost = mend(pyramid, members, scope, scope_id)
@@ -685,7 +685,14 @@ def build_session_members(
         weights = estimate_tokens(texts)
         parts = zip(rows, texts, weights, strict=True)
         return [
-            Member(r["message_id"], text, r["ts"], None, name_speaker(r), weight)
+            Member(
+                id=r["message_id"],
+                text=text,
+                at=r["ts"],
+                last_at=None,
+                speaker=name_speaker(r),
+                weight=weight,
+            )
             for r, text, weight in parts
         ]
     return [
@@ -803,7 +810,10 @@ def _outline_sessions(
     """Return by session what is written without a model: title, master summary, and texts of messages."""
     words = job.settings.pyramid.get_words(MASTER)
     step = ShardStep(
-        "sessions", key, TOLD, partial(weigh_shard, every=every, words=words)
+        name="sessions",
+        settings=key,
+        schema=TOLD,
+        do=partial(weigh_shard, every=every, words=words),
     )
     return {
         row["session_id"]: row
