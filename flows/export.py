@@ -96,7 +96,13 @@ def export_tables(
     _check_parts(form, partition_by, since, is_encrypted=bool(phrase))
     snapshot = Snapshot(settings.store, settings.space, release)
     earlier = _open_earlier(settings, snapshot, since) if since else None
-    layout = Layout(form, phrase, internal, partition_by, earlier)
+    layout = Layout(
+        form=form,
+        phrase=phrase,
+        internal=internal,
+        partition_by=partition_by,
+        since=earlier,
+    )
     template = to
     to = fill_place(to, snapshot)
     names = sorted(table.name for table in chosen)
@@ -450,7 +456,9 @@ def _note_export(
     is_whole: bool = True,
 ) -> None:
     """Note an export in the space, so that a forgetting finds it."""
-    export = Export(at, str(to.resolve()), form, snapshot.release.name)
+    export = Export(
+        at=at, path=str(to.resolve()), form=form, release=snapshot.release.name
+    )
     note_export(snapshot.dir, export, is_whole=is_whole)
 
 

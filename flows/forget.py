@@ -101,7 +101,11 @@ def preview_forgetting(
     }
     exports = [path for path, _ in plan.exports]
     return Preview(
-        counts, lines, outside, exports, None if left is None else sorted(places)
+        rows=counts,
+        messages=lines,
+        transcripts=outside,
+        exports=exports,
+        left=None if left is None else sorted(places),
     )
 
 

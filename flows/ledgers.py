@@ -195,13 +195,11 @@ def list_runs(settings: Settings, everything: bool) -> Listing:
 
 
 def _add_outcome(run: RunRow) -> ListedRun:
+    from slowwave.tasks.job import parse_steps, sum_usage
+
     report = orjson.loads(run["report"])
-    counts = [
-        pair for step in report.get("steps", ()) for pair in step["counts"].items()
-    ]
-    tokens = sum(
-        n for name, n in counts if name.endswith((": prompt tokens", ": answer tokens"))
-    )
+    usage = sum_usage(parse_steps(run["report"]))
+    tokens = sum(used.tokens for used in usage.values())
     ended = run["ended_at"]
     return {
         **run,

@@ -13,6 +13,7 @@ import polars as pl
 
 from slowwave.recall.release.view import is_perhaps_changed
 from slowwave.recall.views.usage import count_usage
+from slowwave.schemas.counters import WORDS_BY_KIND, CountByKind, ModelUsage
 from slowwave.schemas.errors import TROUBLE, EncoderNotFound, SlowwaveError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CHAIN, CLAIMS, RELEASED, RUNS
@@ -22,7 +23,7 @@ from slowwave.store.logs import Asked, read
 from slowwave.store.private import replace_file
 from slowwave.store.releases import Snapshot
 from slowwave.store.store import Store
-from slowwave.tasks.job import ERRORS, StepReport, parse_steps, parse_usage
+from slowwave.tasks.job import StepReport, parse_steps, sum_usage
 
 LOG = logging.getLogger(__name__)
 ANSWERS = {
@@ -58,6 +59,12 @@ ANSWERS = {
 """Metrics of the answers of each kind (rows of `Asked`): a description, and how it is computed."""
 WRITING = ("gists", "rollup")
 """Steps that write summaries."""
+QUALITY = (
+    CountByKind.TIER_COVERAGE,
+    CountByKind.TIER_UNFOUNDED,
+    CountByKind.TIER_LIKE_MEMBERS,
+)
+"""What a step counts of how true its summaries are to their members."""
 
 
 class Metric(NamedTuple):
@@ -168,7 +175,10 @@ def _label(
 ) -> Metric:
     """Return a metric with one label."""
     return Metric(
-        name, about, (label,), {(key,): float(value) for key, value in values.items()}
+        name=name,
+        about=about,
+        labels=(label,),
+        values={(key,): float(value) for key, value in values.items()},
     )
 
 
@@ -188,17 +198,22 @@ def _measure_runs(
     ]
     good = {(): ends[-1].replace(tzinfo=UTC).timestamp()} if ends else {}
     yield Metric(
-        "last_good_run_timestamp_seconds",
-        "When a run last ended well, in seconds of the epoch",
-        (),
-        good,
+        name="last_good_run_timestamp_seconds",
+        about="When a run last ended well, in seconds of the epoch",
+        labels=(),
+        values=good,
     )
     status = Counter(row["status"] for row in runs)
     yield _label(
         "runs_total", "Runs that changed something or failed", "status", status
     )
     is_held = bool(runs) and runs[-1]["status"] == RunStatus.HELD
-    yield Metric("gate_held", "Last run that is held back", (), {(): float(is_held)})
+    yield Metric(
+        name="gate_held",
+        about="Last run that is held back",
+        labels=(),
+        values={(): float(is_held)},
+    )
     seconds = {step.step: step.seconds for steps in reports for step in steps}
     yield _label(
         "step_seconds", "Seconds that a step took when last run", "step", seconds
@@ -207,10 +222,10 @@ def _measure_runs(
     states = {name: covered[name] for name in ("covered", "waiting", "unreadable")}
     yield _label("transcripts", "Transcripts by state", "state", states)
     yield Metric(
-        "lag_seconds",
-        "Seconds that the oldest transcript has waited",
-        (),
-        {(): covered["lag"]},
+        name="lag_seconds",
+        about="Seconds that the oldest transcript has waited",
+        labels=(),
+        values={(): covered["lag"]},
     )
 
 
@@ -292,7 +307,7 @@ def _measure_models(
 ) -> Iterator[Metric]:
     """Yield what summaries and language models took by all runs, and whether the encoder loads."""
     yield from _measure_texts(steps)
-    yield from _measure_usage(settings, parse_usage(steps))
+    yield from _measure_usage(settings, sum_usage(steps))
     yield _check_encoder(settings)
 
 
@@ -301,58 +316,57 @@ def _measure_texts(steps: Sequence[StepReport]) -> Iterator[Metric]:
     writing = [step for step in steps if step.step in WRITING]
     written = float(sum(step.rows_out for step in writing))
     about = "Summaries and gists that were written"
-    yield Metric("summaries_written_total", about, (), {(): written})
+    yield Metric(
+        name="summaries_written_total", about=about, labels=(), values={(): written}
+    )
     quality = {
-        name: n
+        WORDS_BY_KIND[count].format(tier): n
         for step in writing
-        for name, n in step.counts.items()
-        if "members" in name or "no member" in name
+        for count in QUALITY
+        for tier, n in step.kinds[count].items()
     }
     about = "A model's summaries, as last measured"
     yield _label("quality_of_texts", about, "what", quality)
 
 
 def _measure_usage(
-    settings: Settings, usage: Mapping[str, Mapping[str, int]]
+    settings: Settings, usage: Mapping[str, ModelUsage]
 ) -> Iterator[Metric]:
     """Yield requests, seconds, errors, tokens and money of each model."""
-    requests = {model: counts["requests"] for model, counts in usage.items()}
+    requests = {model: used.requests for model, used in usage.items()}
     about = "Requests to a language model"
     yield _label("model_requests_total", about, "model", requests)
-    cached = {model: counts["cache hits"] for model, counts in usage.items()}
+    cached = {model: used.cache_hits for model, used in usage.items()}
     about = "Requests whose answers were kept from before"
     yield _label("model_cached_total", about, "model", cached)
-    seconds = {model: counts["milliseconds"] / 1000 for model, counts in usage.items()}
+    seconds = {model: used.milliseconds / 1000 for model, used in usage.items()}
     yield _label("model_seconds_total", "Seconds that these took", "model", seconds)
     yield from _measure_tokens(settings, usage)
 
 
 def _measure_tokens(
-    settings: Settings, usage: Mapping[str, Mapping[str, int]]
+    settings: Settings, usage: Mapping[str, ModelUsage]
 ) -> Iterator[Metric]:
     """Yield the failed requests, tokens and money of each model."""
     errors = {
-        (model, name.removeprefix(ERRORS).rstrip(")")): float(n)
-        for model, counts in usage.items()
-        for name, n in counts.items()
-        if ERRORS in name
+        (model, error): float(n)
+        for model, used in usage.items()
+        for error, n in used.errors.items()
     }
     about = "Requests that failed"
     labels = ("model", "error")
-    yield Metric("model_errors_total", about, labels, errors)
+    yield Metric(name="model_errors_total", about=about, labels=labels, values=errors)
     tokens = {
-        (model, kind): float(counts[f"{kind} tokens"])
-        for model, counts in usage.items()
-        for kind in ("prompt", "answer")
+        (model, kind): float(n)
+        for model, used in usage.items()
+        for kind, n in (("prompt", used.prompt_tokens), ("answer", used.answer_tokens))
     }
     about = "Tokens read and written"
     labels = ("model", "kind")
-    yield Metric("model_tokens_total", about, labels, tokens)
+    yield Metric(name="model_tokens_total", about=about, labels=labels, values=tokens)
     usd = {
-        model: settings.model.compute_usd(
-            counts["prompt tokens"], counts["answer tokens"]
-        )
-        for model, counts in usage.items()
+        model: settings.model.compute_usd(used.prompt_tokens, used.answer_tokens)
+        for model, used in usage.items()
     }
     about = "Money for them, by the prices that are set"
     yield _label("model_usd_total", about, "model", usd)
@@ -368,4 +382,4 @@ def _check_encoder(settings: Settings) -> Metric:
     except (EncoderNotFound, OSError, RuntimeError, ValueError):
         broken = 1.0
     about = "Encoder that can't be loaded"
-    return Metric("encoder_broken", about, (), {(): broken})
+    return Metric(name="encoder_broken", about=about, labels=(), values={(): broken})

@@ -25,6 +25,7 @@ from slowwave.flows.parts.quarantine_sessions import (
 )
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES, open_run, run_step
+from slowwave.schemas.counters import CountByKind
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
 from slowwave.schemas.tables import (
@@ -37,7 +38,7 @@ from slowwave.schemas.tables import (
     SESSIONS,
     TABLES,
 )
-from slowwave.schemas.vocabulary import LATER, RULES, WRITERS, RunStatus
+from slowwave.schemas.vocabulary import RULES, WRITERS, RunStatus
 from slowwave.store.manifest import check_newest_whole, list_state
 from slowwave.store.notes import find_talk_logs
 from slowwave.store.private import replace_file
@@ -242,13 +243,12 @@ def publish_run(
     """
     rewriter = find_rewriter(job.store)
     live = find_released_writer(job.store)
-    counts = [
-        pair
+    waits = any(
+        step.kinds[CountByKind.WAITING].total()
         for step in report.steps
         if step.step in WRITERS
-        for pair in step.counts.items()
-    ]
-    complete = complete and not any(n for name, n in counts if name.endswith(LATER))
+    )
+    complete = complete and not waits
     if rewriter and live and whole and not complete:
         why = f"{rewriter} has not written the whole memory yet: the release before answers, the next night goes on"
         report.steps.append(StepReport("publish", failed=[why]))

@@ -25,6 +25,7 @@ from slowwave.engines.llm.protocol import (
     count_template_tokens,
 )
 from slowwave.flows.nightly import list_roots
+from slowwave.schemas.counters import Count, CountByKind, ModelUsage
 from slowwave.schemas.settings import LLMSettings, ModelTask, Settings
 from slowwave.schemas.tables import CLAIMS, FILES, GISTS, MESSAGES, RUNS
 from slowwave.schemas.vocabulary import Status, is_turn
@@ -41,7 +42,7 @@ from slowwave.tasks.ingest.parsing.records import Limits
 from slowwave.tasks.ingest.store_messages import IngestedTranscript
 from slowwave.tasks.ingest.task import VaultIndex, iter_new_rows
 from slowwave.tasks.ingest.transcripts import TranscriptScan, find_pending
-from slowwave.tasks.job import Job, StepReport, parse_steps, parse_usage
+from slowwave.tasks.job import Job, StepReport, parse_steps
 from slowwave.tasks.llm.ask import (
     NIGHTLY,
     Model,
@@ -403,48 +404,54 @@ def measure_usage(reports: Iterable[str], models: Mapping[str, str]) -> Measured
     one counts for that step once a later night has done the rest. A run's seconds cover prompts and answers together:
     all time is put to the answers, so the total is right for nights of one kind.
     """
-    usage: dict[str, Counter[str]] = defaultdict(Counter)
-    total = Counter[str]()
+    usage: dict[str, ModelUsage] = defaultdict(ModelUsage)
+    messages = Counter[str]()
+    total = ModelUsage()
     for report in reports:
         steps = [step for step in parse_steps(report) if step.step in models]
-        asked = {step.step: parse_usage([step])[models[step.step]] for step in steps}
-        total += sum(asked.values(), Counter[str]())
-        messages = sum(_count_paid_messages(step, asked[step.step]) for step in steps)
+        asked = {
+            step.step: step.usage.get(models[step.step], ModelUsage()) for step in steps
+        }
+        shown = sum(_count_paid_messages(step, asked[step.step]) for step in steps)
         for step in steps:
-            unfinished = any(
-                n for name, n in step.counts.items() if name.endswith(" another night")
-            )
-            counts = asked[step.step]
-            if counts["requests"] and (step.step in usage or not unfinished):
-                usage[step.step] += counts
-                usage[step.step]["messages"] += messages
-        if total["answer tokens"] > 100_000:
+            used = asked[step.step]
+            total.add(used)
+            if used.requests and (step.step in usage or not _is_unfinished(step)):
+                usage[step.step].add(used)
+                messages[step.step] += shown
+        if total.answer_tokens > 100_000:
             break
     rates = {
-        step: _compute_rate(counts)
-        for step, counts in usage.items()
-        if counts["messages"]
+        step: _compute_rate(used, messages[step])
+        for step, used in usage.items()
+        if messages[step]
     }
-    seconds = total["milliseconds"] / 1000
+    seconds = total.milliseconds / 1000
     return MeasuredUsage(
         rates,
-        total["answer tokens"] / seconds
-        if total["answer tokens"] and seconds > 0.5
+        total.answer_tokens / seconds
+        if total.answer_tokens and seconds > 0.5
         else None,
     )
 
 
-def _count_paid_messages(step: StepReport, counts: Counter[str]) -> int:
+def _is_unfinished(step: StepReport) -> bool:
+    """Return True if a step left something for another night."""
+    left = step.kinds[CountByKind.WAITING].total()
+    return bool(left or step.counts[Count.LEFT_TO_CLASSIFIER])
+
+
+def _count_paid_messages(step: StepReport, used: ModelUsage) -> int:
     """Return the messages that a step showed the model, without the share whose answers were cached."""
-    paid = counts["requests"] - counts["cache hits"]
-    return round(step.counts[extract.SHOWN] * paid / max(1, counts["requests"]))
+    shown = step.counts[Count.MESSAGES_SHOWN]
+    return round(shown * used.paid_requests / max(1, used.requests))
 
 
-def _compute_rate(counts: Counter[str]) -> Rate:
-    messages = counts["messages"]
-    requests = (counts["requests"] - counts["cache hits"]) / messages
+def _compute_rate(used: ModelUsage, messages: int) -> Rate:
     return Rate(
-        requests, counts["prompt tokens"] / messages, counts["answer tokens"] / messages
+        requests=used.paid_requests / messages,
+        prompt_tokens=used.prompt_tokens / messages,
+        answer_tokens=used.answer_tokens / messages,
     )
 
 
@@ -494,7 +501,7 @@ def _read_transcripts(
         given,
         paths,
     )
-    estimate.unchanged = scan.counts["files unchanged"]
+    estimate.unchanged = scan.counts[Count.FILES_UNCHANGED]
     estimate.sources = _list_sources(scan, paths)
     index = VaultIndex(job.store)
     limits = Limits(job.settings.read.max_line_bytes)

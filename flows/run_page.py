@@ -24,7 +24,7 @@ from slowwave.schemas.tables import CLAIMS, MESSAGES, RUNS, SESSIONS, TRUST
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.publishing import read_releases
 from slowwave.store.store import Store
-from slowwave.tasks.job import parse_steps, parse_usage
+from slowwave.tasks.job import parse_steps, sum_usage
 from slowwave.tasks.publish.gates import LOST, RETIRED
 
 SHOWN = 50
@@ -58,7 +58,7 @@ def describe_run(
     report = _parse_report(row, made)
     views, before = open_views(made, store, live)
     head = ("run_id", "kind", "started_at", "ended_at", "status")
-    usage = parse_usage(report.steps)
+    usage = sum_usage(report.steps)
     nights = [
         _describe_night(run, by_run.get(run["run_id"])) | {"lag": lag}
         for run, lag in zip(ended, _measure_lags(store, ended), strict=True)
@@ -73,9 +73,12 @@ def describe_run(
         "troubles": collect_troubles(report, store, before, row["status"]),
         "left_out": collect_left_out(report, store, before),
         "notes": report.collect_notes(),
-        "steps": [step.as_dict() for step in report.steps],
+        "steps": [
+            step.as_dict() | {"of_which": step.describe_counts()}
+            for step in report.steps
+        ],
         "seconds": report.seconds,
-        "usage": [{"model": model, **counts} for model, counts in usage.items()],
+        "usage": [{"model": model, **used.as_dict()} for model, used in usage.items()],
         "nights": nights[-NIGHTS:],
     }
 
@@ -125,7 +128,11 @@ def _measure_lags(store: Store, ended: list[Data]) -> list[float | None]:
 def _parse_report(row: Data, made: Any) -> RunReport:
     notes = orjson.loads(row["report"] or b"{}").get("notes", [])
     return RunReport(
-        row["run_id"], row["kind"], parse_steps(row["report"]), made, notes=notes
+        run_id=row["run_id"],
+        kind=row["kind"],
+        steps=parse_steps(row["report"]),
+        release=made,
+        notes=notes,
     )
 
 
@@ -242,9 +249,6 @@ def _describe_night(row: Data, made: Any) -> Data:
         "new": next((step.rows_out for step in report.steps if step.step == "read"), 0),
         "claims": made.counts.get(CLAIMS.name) if made else None,
         "messages": made.counts.get(MESSAGES.name) if made else None,
-        "tokens": sum(
-            counts["prompt tokens"] + counts["answer tokens"]
-            for counts in parse_usage(report.steps).values()
-        ),
+        "tokens": sum(usage.tokens for usage in sum_usage(report.steps).values()),
         "seconds": report.seconds,
     }

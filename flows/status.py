@@ -28,12 +28,13 @@ from slowwave.flows.parts.languages import (
 )
 from slowwave.flows.parts.schedule import find_schedule
 from slowwave.resident.client import find_readers
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.errors import TROUBLE, UsageError
 from slowwave.schemas.places import PREFECT_SERVER, name_place
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.settings_files import load_aliases
 from slowwave.schemas.tables import CLAIMS, FILES, RUNS, SESSIONS
-from slowwave.schemas.vocabulary import LATER, WRITERS, RunStatus, Status
+from slowwave.schemas.vocabulary import WRITERS, RunStatus, Status
 from slowwave.store.crypt import is_locked
 from slowwave.store.notes import find_talk_logs
 from slowwave.store.releases import Release, Snapshot
@@ -191,9 +192,9 @@ def _describe_run(run: Mapping[str, Any]) -> str:
         if step["step"] in names
     ]
     made += [
-        f"{step['counts']['superseded']:,} changed"
+        f"{step['counts'][Count.SUPERSEDED]:,} changed"
         for step in steps
-        if "superseded" in step["counts"]
+        if Count.SUPERSEDED in step["counts"]
     ]
     why = (
         report.get("notes", [])[-1:]
@@ -230,7 +231,7 @@ def measure_coverage(settings: Settings) -> Coverage:
     oldest = min((transcript.mtime_ns for transcript in scan.pending), default=None)
     lag = max(0.0, time.time() - oldest / 10**9) if oldest else 0.0
     found = Coverage(
-        covered=scan.counts["files unchanged"],
+        covered=scan.counts[Count.FILES_UNCHANGED],
         waiting=len(scan.pending),
         unreadable=len(scan.unreadable),
         sessions=live.release.counts[SESSIONS.name],
@@ -373,9 +374,7 @@ def _explain_waiting(store: Store) -> str:
     failed = [line for step in steps for line in step.failed]
     if failed:
         return failed[0]
-    spent = any(
-        name.endswith(LATER) and n for step in steps for name, n in step.counts.items()
-    )
+    spent = any(step.kinds[CountByKind.WAITING].total() for step in steps)
     return (
         "the token budget of the last night was spent"
         if spent

@@ -1055,7 +1055,7 @@ RUNS: "Table[rows.RunRow]" = Table(
         ),
         string_field(
             "report",
-            "JSON: per step rows in, rows out, seconds, counts by reason",
+            "JSON: per step rows in, rows out, seconds, counts, usage of models",
             null=False,
         ),
     ),

@@ -220,8 +220,6 @@ def count_turns(rows: Iterable[Mapping[str, Any]]) -> int:
 
 MODEL_KEY = "llm:"
 """Prefix of a step's key if a language model does the step."""
-LATER = " left for another night"
-"""Suffix of a step's counts of requests that its model has not answered yet."""
 WRITERS = ("observe", "assign", "rollup")
 """The steps that make claims, topics and summaries, by their names in a report."""
 RULES = "rules"

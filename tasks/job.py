@@ -2,19 +2,25 @@
 
 import hashlib
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.resources import files
 from operator import call
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from pydantic import BaseModel
 
+from slowwave.schemas.counters import (
+    Count,
+    CountByKind,
+    ModelUsage,
+    describe_counts,
+)
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import Settings
 from slowwave.store.store import Store
@@ -41,21 +47,20 @@ class Job:
         return Store.open(self.settings.store, self.settings.space, create=True)
 
 
-MODEL_MARK = ": "
-"""Between a model's name and what is counted of it (`slowwave.tasks.llm.ask.Model`)."""
-ERRORS = "errors ("
-"""Prefix of the counts of a model's errors."""
-
-
 @dataclass
 class StepReport:
-    """What a step did: rows read and written, seconds, and counts by reason of what was left out."""
+    """What a step did: rows read and written, seconds, what it counted, and what it asked of models."""
 
     step: str
     rows_in: int = 0
     rows_out: int = 0
     seconds: float = 0.0
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[Count] = field(default_factory=Counter)
+    kinds: dict[CountByKind, Counter[str]] = field(
+        default_factory=lambda: {count: Counter() for count in CountByKind}
+    )
+    usage: dict[str, ModelUsage] = field(default_factory=dict)
+    """By model."""
     notes: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     """Failures that the next night retries, a line each."""
@@ -67,10 +72,33 @@ class StepReport:
     def as_dict(self) -> dict[str, object]:
         """Return the report for the run's row and its JSON."""
         return {
-            **asdict(self),
-            "counts": dict(self.counts),
+            **vars(self),
+            "counts": {count.value: n for count, n in self.counts.items()},
+            "kinds": {
+                count.value: dict(kinds) for count, kinds in self.kinds.items() if kinds
+            },
+            "usage": {model: usage.as_dict() for model, usage in self.usage.items()},
             "seconds": round(self.seconds, 3),
         }
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> Self:
+        """Return the report of a run's row. Counts of another version, that this one does not have, are left out."""
+        counts = row.get("counts", {})
+        kinds = row.get("kinds", {})
+        usage = row.get("usage", {})
+        typed = {
+            "counts": Counter(
+                {count: counts[count] for count in Count if count in counts}
+            ),
+            "kinds": {count: Counter(kinds.get(count, {})) for count in CountByKind},
+            "usage": {model: ModelUsage.parse(used) for model, used in usage.items()},
+        }
+        return cls(**{**row, **typed})
+
+    def describe_counts(self) -> dict[str, int]:
+        """Return what was counted in words, without what was asked of models."""
+        return describe_counts(self.counts, self.kinds)
 
     def list_counts(self) -> list[dict[str, Any]]:
         """Return a row for each figure: rows, seconds, then each count; nothing of them quotes."""
@@ -81,24 +109,23 @@ class StepReport:
         }
         return [
             {"what": name, "count": n}
-            for name, n in (*figures.items(), *sorted(self.counts.items()))
+            for name, n in (figures | self.describe_counts()).items()
         ]
 
 
 def parse_steps(report: bytes | str | None) -> list[StepReport]:
     """Return the steps of a run, of the report in its row."""
     steps = orjson.loads(report or b"{}").get("steps", ())
-    return [StepReport(**{**step, "counts": Counter(step["counts"])}) for step in steps]
+    return [StepReport.parse(step) for step in steps]
 
 
-def parse_usage(steps: Iterable[StepReport]) -> dict[str, Counter[str]]:
-    """Return model to what steps asked of it; in a step's counts that is `MODEL: name`."""
-    usage: dict[str, Counter[str]] = defaultdict(Counter)
-    for name, n in (pair for step in steps for pair in step.counts.items()):
-        model, mark, what = name.rpartition(MODEL_MARK)
-        if mark:
-            usage[model][what] += n
-    return usage
+def sum_usage(steps: Iterable[StepReport]) -> dict[str, ModelUsage]:
+    """Return by model what the steps asked of it."""
+    total: dict[str, ModelUsage] = {}
+    for step in steps:
+        for model, usage in step.usage.items():
+            total.setdefault(model, ModelUsage()).add(usage)
+    return total
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from slowwave.engines.encoders.protocol import (
     describe_vectors,
     watch_encoding,
 )
+from slowwave.schemas.counters import Count
 from slowwave.schemas.errors import (
     EncoderFailed,
     EncoderNotFound,
@@ -74,11 +75,11 @@ class SpreadEncoder:
         self.dim = encoder.dim
         self._executor = executor
         self._step = ShardStep(
-            "encode",
-            setting,
-            ENCODED,
-            partial(encode_shard, encoder=setting),
-            "encoder",
+            name="encode",
+            settings=setting,
+            schema=ENCODED,
+            do=partial(encode_shard, encoder=setting),
+            uses="encoder",
         )
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -164,7 +165,7 @@ def fill_missing_vectors(
     )
     filled = attach_vectors_if_there(job, rows, column, report)
     filled = filled.filter(filled["vector"].is_valid())
-    report.counts["vectors made up for"] += job.store.merge(table, filled)
+    report.counts[Count.VECTORS_FILLED] += job.store.merge(table, filled)
     keys: list[str] = filled[table.key].to_pylist()
     return keys
 

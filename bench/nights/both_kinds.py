@@ -30,6 +30,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store import Store
+from slowwave.tasks.job import sum_usage
 from slowwave.tasks.llm.fence import has_injection
 from tests.cassette import REPLAY
 
@@ -96,7 +97,7 @@ def draw_told(night: str, settings: Settings, count: int) -> list[Row]:
 def measure_night(name: str, paths: Sequence[Path], settings: Settings) -> Row:
     """Return the figures of one night over the paths, in a store of its own."""
     start = time.perf_counter()
-    counts = [step.counts for step in run_night([*paths], settings).steps]
+    usage = sum_usage(run_night([*paths], settings).steps).values()
     seconds = time.perf_counter() - start
     store, view = (
         Store.open(settings.store, settings.space),
@@ -113,13 +114,9 @@ def measure_night(name: str, paths: Sequence[Path], settings: Settings) -> Row:
     }
     masters = (pc.field("scope") == "session") & (pc.field("tier") == -1)
     asked = {
-        what: sum(
-            n
-            for some in counts
-            for name, n in some.items()
-            if name.endswith(f": {what}")
-        )
-        for what in ("requests", "prompt tokens", "answer tokens")
+        "requests": sum(used.requests for used in usage),
+        "prompt tokens": sum(used.prompt_tokens for used in usage),
+        "answer tokens": sum(used.answer_tokens for used in usage),
     }
     return {
         "night": name,

@@ -17,27 +17,20 @@ from slowwave.context.projects.standing import (
 from slowwave.flows.parts.languages import describe_languages, measure_languages
 from slowwave.recall.release.view import View
 from slowwave.recall.views.compare import COLUMNS, KINDS, Difference, compare_claims
+from slowwave.schemas.counters import USAGE_WORDS, WORDS, Count, CountByKind
 from slowwave.schemas.errors import SlowwaveError
 from slowwave.schemas.tables import CLAIMS, PERSONAL
-from slowwave.schemas.vocabulary import COUNTED, LATER, RunStatus
+from slowwave.schemas.vocabulary import COUNTED, RunStatus
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, Snapshot, is_dropped
 from slowwave.store.store import Store
-from slowwave.tasks.job import ERRORS, MODEL_MARK, StepReport, parse_usage
+from slowwave.tasks.job import StepReport, sum_usage
 from slowwave.tasks.publish.gates import BOUNDS
 from slowwave.tasks.quarantine import collect_quarantined
 from slowwave.text.cells import LISTED_CHARS, shorten_text
 from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
 
-USAGE = (
-    "requests",
-    "cache hits",
-    "prompt tokens",
-    "prefix-cache tokens",
-    "answer tokens",
-)
-REDACTED = "redacted "
 INDENT = " " * len("Learnt: ")
 LOST = frozenset(KINDS) - {"added", "returned"}
 """The kinds of difference that an earlier claim can have."""
@@ -122,7 +115,7 @@ class RunReport:
         )
         if read is None:
             return "nothing"
-        return f"{count_noun(read.rows_out, 'message')} in {count_noun(read.counts['sessions'], 'session')}"
+        return f"{count_noun(read.rows_out, 'message')} in {count_noun(read.counts[Count.SESSIONS], 'session')}"
 
     @property
     def seconds(self) -> float:
@@ -133,12 +126,7 @@ class RunReport:
         """Return one sentence about the release that is live now."""
         unread = "; ".join(line for step in self.steps for line in step.unread)
         failed = any(step.failed for step in self.steps)
-        waits = any(
-            n
-            for step in self.steps
-            for name, n in step.counts.items()
-            if name.endswith(LATER)
-        )
+        waits = _sum_kinds(self, CountByKind.WAITING).total()
         where = (
             "`slowwave status` has what waits and why"
             if waits
@@ -183,9 +171,7 @@ class RunReport:
         rows = []
         for step in self.steps:
             counts = [
-                f"{name} {n:,}"
-                for name, n in sorted(step.counts.items())
-                if n and MODEL_MARK not in name
+                f"{name} {n:,}" for name, n in step.describe_counts().items() if n
             ]
             numbers = {
                 "in": step.rows_in,
@@ -202,26 +188,18 @@ class RunReport:
             *((step.step, [step]) for step in self.steps),
             ("in all", self.steps),
         ):
-            for model, counts in parse_usage(steps).items():
-                errors = [
-                    f"{what.removeprefix(ERRORS).rstrip(')')} {n:,}"
-                    for what, n in sorted(counts.items())
-                    if ERRORS in what
-                ]
-                numbers = {what: counts[what] for what in USAGE} | {
-                    "seconds": counts["milliseconds"] / 1000
+            for model, used in sum_usage(steps).items():
+                errors = [f"{error} {n:,}" for error, n in sorted(used.errors.items())]
+                numbers = {
+                    words: getattr(used, field) for field, words in USAGE_WORDS.items()
                 }
-                usage[model].append(
-                    {"step": name, **numbers, "errors": ", ".join(errors)}
-                )
+                row = {"step": name, **numbers, "seconds": used.milliseconds / 1000}
+                usage[model].append(row | {"errors": ", ".join(errors)})
         return usage
 
     def count_paid_requests(self) -> int:
         """Return how many requests a model answered, without those that the completions cache answered."""
-        return sum(
-            counts["requests"] - counts["cache hits"]
-            for counts in parse_usage(self.steps).values()
-        )
+        return sum(used.paid_requests for used in sum_usage(self.steps).values())
 
     def add_closing(
         self,
@@ -268,10 +246,10 @@ class RunReport:
         does not reach that server.
         """
         lines = [f"# {self.kind} `{self.run_id}`", self.format_verdict()]
-        lines += [
-            f"{model}: {', '.join(f'{name} {value:,}' for name, value in rows[-1].items() if value and name in USAGE)}."
-            for model, rows in self.list_usage().items()
-        ]
+        for model, rows in self.list_usage().items():
+            numbers = ((words, rows[-1][words]) for words in USAGE_WORDS.values())
+            used = ", ".join(f"{words} {n:,}" for words, n in numbers if n)
+            lines.append(f"{model}: {used}.")
         notes = len(self.collect_notes())
         if notes and self.leaves_row:
             lines.append(
@@ -365,10 +343,10 @@ def collect_news(new: View, old: View | None) -> News:
         if (later := new.chains.find_successor(row))
     ]
     return News(
-        [added[key] for key in _rank_added(new, list(added))],
-        Counter(row.kind for row in differences if row.kind in LOST),
-        changed,
-        len(came) - len(perhaps),
+        learnt=[added[key] for key in _rank_added(new, list(added))],
+        lost=Counter(row.kind for row in differences if row.kind in LOST),
+        changed=changed,
+        perhaps_among_new=len(came) - len(perhaps),
     )
 
 
@@ -427,15 +405,14 @@ def collect_left_out(
     before: Release | None,
 ) -> list[str]:
     """Return what a night dropped or masked, each kind in a sentence with its count and reasons."""
-    counts = sum((step.counts for step in report.steps), Counter[str]())
+    counts = _sum_counts(report)
     parts = [
         _describe_quarantine(report, store, before, counts),
-        _describe_masked(counts),
-        _describe_waiting(report, counts),
+        _describe_masked(report),
+        _describe_waiting(report),
     ]
-    foreign = "records that are no conversation"
-    if counts[foreign]:
-        parts.append(f"{foreign} {counts[foreign]:,}")
+    if skipped := counts[Count.RECORDS_SKIPPED]:
+        parts.append(f"{WORDS[Count.RECORDS_SKIPPED]} {skipped:,}")
     return [part for part in parts if part]
 
 
@@ -446,10 +423,9 @@ def collect_troubles(
     status: str,
 ) -> list[str]:
     """Return what of a run a person can do something about: what failed, waits, is held back or in quarantine."""
-    counts = sum((step.counts for step in report.steps), Counter[str]())
     parts = [
-        _describe_quarantine(report, store, before, counts),
-        _describe_waiting(report, counts),
+        _describe_quarantine(report, store, before, _sum_counts(report)),
+        _describe_waiting(report),
         *(line for step in report.steps for line in step.failed),
         *report.held,
     ]
@@ -457,16 +433,28 @@ def collect_troubles(
     return [*dict.fromkeys(part for part in parts if part)]
 
 
+def _sum_counts(report: RunReport) -> Counter[Count]:
+    """Return what all steps counted."""
+    return sum((step.counts for step in report.steps), Counter[Count]())
+
+
+def _sum_kinds(report: RunReport, count: CountByKind) -> Counter[str]:
+    """Return what all steps counted, by kind."""
+    return sum((step.kinds[count] for step in report.steps), Counter[str]())
+
+
 def _describe_quarantine(
     report: RunReport,
     store: Store,
     before: Release | None,
-    counts: Counter[str],
+    counts: Counter[Count],
 ) -> str:
     """Return how many files and rows are in quarantine, with the commonest reasons."""
     old = Snapshot(store.root, store.space, before.release_id) if before else None
-    looked = counts["quarantined"] or counts["files unreadable"] or report.release
-    unread, rejected = collect_quarantined(store, old) if looked else ([], [])
+    looked = counts[Count.LINES_QUARANTINED] or counts[Count.FILES_UNREADABLE]
+    unread, rejected = (
+        collect_quarantined(store, old) if looked or report.release else ([], [])
+    )
     found = Counter([*unread, *rejected])
     if not found:
         return ""
@@ -474,32 +462,25 @@ def _describe_quarantine(
     return f"in quarantine {found.total():,} ({reasons})"
 
 
-def _describe_masked(counts: Counter[str]) -> str:
+def _describe_masked(report: RunReport) -> str:
     """Return how many secrets were masked, with their kinds."""
-    masked = {
-        name.removeprefix(REDACTED): n
-        for name, n in counts.items()
-        if name.startswith(REDACTED)
-    }
+    masked = _sum_kinds(report, CountByKind.REDACTED)
     if not masked:
         return ""
-    return f"secrets masked {sum(masked.values()):,} ({', '.join(sorted(masked))})"
+    return f"secrets masked {masked.total():,} ({', '.join(sorted(masked))})"
 
 
-def _describe_waiting(report: RunReport, counts: Counter[str]) -> str:
+def _describe_waiting(report: RunReport) -> str:
     """Return what waits for another night, with the errors of the steps it waits for."""
-    waiting = [
-        f"{name.removesuffix(LATER)} {n:,}"
-        for name, n in sorted(counts.items())
-        if name.endswith(LATER) and n
-    ]
+    waiting = _sum_kinds(report, CountByKind.WAITING)
     if not waiting:
         return ""
     why = dict.fromkeys(
         line
         for step in report.steps
-        if any(LATER in name for name in step.counts)
+        if step.kinds[CountByKind.WAITING]
         for line in step.failed
     )
     reasons = f" ({'; '.join(why)})" if why else ""
-    return f"left for another night {', '.join(waiting)}{reasons}"
+    figures = ", ".join(f"{kind} {n:,}" for kind, n in sorted(waiting.items()))
+    return f"left for another night {figures}{reasons}"

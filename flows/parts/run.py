@@ -137,7 +137,9 @@ def open_run(
         ) as died,
         open_executor(folder / "shards", executor) as opened,
     ):
-        job = Job(settings, run_id, opened, call, started)
+        job = Job(
+            settings=settings, run_id=run_id, executor=opened, call=call, now=started
+        )
         prepare(folder)
         report.notes += _note_opening(job, folder, died)
         if rewrite is not None:

@@ -46,6 +46,22 @@ Paths = Annotated[
         help="Files, folders or s3:// prefixes; default: installed tools' transcripts."
     ),
 ]
+PrefectOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--prefect/--plain",
+        help="Run under the Prefect server at PREFECT_API_URL, or without one. Default: --prefect if "
+        "PREFECT_API_URL is set, else --plain.",
+        show_default=False,
+    ),
+]
+RewriteOption = Annotated[
+    bool,
+    typer.Option(
+        "--rewrite",
+        help="Have another writer (--llm) write claims, topics and summaries anew.",
+    ),
+]
 LlmOption = Annotated[
     str | None,
     typer.Option(
@@ -86,15 +102,7 @@ def _add_model_options(
 def run(
     given: dict[str, Any],
     paths: Paths = None,
-    prefect: Annotated[
-        bool | None,
-        typer.Option(
-            "--prefect/--plain",
-            help="Run under the Prefect server at PREFECT_API_URL, or without one. Default: --prefect if "
-            "PREFECT_API_URL is set, else --plain.",
-            show_default=False,
-        ),
-    ] = None,
+    prefect: PrefectOption = None,
     background: Annotated[
         bool,
         typer.Option(
@@ -104,13 +112,7 @@ def run(
     ] = False,
     llm: LlmOption = None,
     max_tokens: MaxTokens = None,
-    rewrite: Annotated[
-        bool,
-        typer.Option(
-            "--rewrite",
-            help="Have another writer (--llm) write claims, topics and summaries anew.",
-        ),
-    ] = False,
+    rewrite: RewriteOption = False,
     engine: Annotated[
         str | None, typer.Option(help="ray, or another plugin: compute there.")
     ] = None,
@@ -146,7 +148,6 @@ def run(
     was released, unless an index failed its check; 4: the result is outside the bounds of `gates` and held back; 1:
     nothing was released.
     """
-    # Most of this function's weight is the declaration of its options.
     if rewrite and background:
         raise UsageError(
             "--rewrite asks the memory's writer, and --background asks no model: leave one out"
@@ -454,7 +455,9 @@ def reprocess(
     with show_loading():
         from slowwave.flows.reprocess import Selection, list_masters, run_reprocess
 
-    chosen = Selection(tuple(session or ()), workspace, since, until)
+    chosen = Selection(
+        sessions=tuple(session or ()), workspace=workspace, since=since, until=until
+    )
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
     if by_day:
         return _backfill(step, chosen, settings, missing)

@@ -36,7 +36,7 @@ def build_prompted_context(
         own_sessions: ids of the running session, which is left out.
     """
     if not memory.is_asked(prompt, workspace):
-        return Context("", 0, (), INSTRUCTION)
+        return Context(text="", tokens=0, parts=(), reason=INSTRUCTION)
     return memory.context(
         prompt,
         budget,

@@ -79,12 +79,12 @@ def writer_lock(
                         go_back_to_synced(space_dir)
                     begin_sync(space_dir, synced=not left)
                     holder = Holder(
-                        run_id,
-                        kind,
-                        os.getpid(),
-                        socket.gethostname(),
-                        format_now(),
-                        read_boot(),
+                        run_id=run_id,
+                        kind=kind,
+                        pid=os.getpid(),
+                        host=socket.gethostname(),
+                        since=format_now(),
+                        boot=read_boot(),
                     )
                     # synced, since nothing else shows that a run began
                     replace_file(path, orjson.dumps(holder))

@@ -304,20 +304,22 @@ class Note:
 def read_notes(space_dir: Path) -> list[Note]:
     """Return all notes, oldest first; unreadable lines are skipped, since the night quarantines them."""
     verdicts = {review.id: review.verdict for review in read(space_dir, Review)}
-    return [
-        Note(
-            line["session_id"],
-            str(line.get("ts", "")),
-            by := "person" if line.get("role") == "user" else "agent",
-            str(line.get("content", "")),
-            line.get("workspace"),
-            line.get("speaker"),
-            verdicts.get(
-                line["session_id"], "confirmed" if by == "person" else "unconfirmed"
+    notes = []
+    for line in read_note_lines(space_dir):
+        is_own = line.get("role") == "user"
+        note = Note(
+            id=line["session_id"],
+            at=str(line.get("ts", "")),
+            by="person" if is_own else "agent",
+            text=str(line.get("content", "")),
+            workspace=line.get("workspace"),
+            speaker=line.get("speaker"),
+            verdict=verdicts.get(
+                line["session_id"], "confirmed" if is_own else "unconfirmed"
             ),
         )
-        for line in read_note_lines(space_dir)
-    ]
+        notes.append(note)
+    return notes
 
 
 def read_note_lines(space_dir: Path) -> list[LogLine]:

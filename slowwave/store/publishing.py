@@ -226,7 +226,14 @@ def _draft_release(
         store.space, str(number), *(f"{k}={v}" for k, v in sorted(versions.items()))
     )
     return Release(
-        release_id, number, datetime.now(UTC), run_id, versions, counts, encoder, None
+        release_id=release_id,
+        number=number,
+        created_at=datetime.now(UTC),
+        run_id=run_id,
+        versions=versions,
+        counts=counts,
+        encoder=encoder,
+        restores=None,
     )
 
 

@@ -314,7 +314,14 @@ def _draft_stale_groups(
     for group in due:
         members = tuple(by_id[member] for member in group.members)
         drafts.append(
-            Draft(scope, scope_id, group.tier, group.seq, members, previous=group)
+            Draft(
+                scope=scope,
+                scope_id=scope_id,
+                tier=group.tier,
+                seq=group.seq,
+                members=members,
+                previous=group,
+            )
         )
     return drafts
 
@@ -335,7 +342,10 @@ def _draft_new_groups(
         return []
     places = enumerate(full, pyramid.find_next_place(tier))
     return [
-        Draft(scope, scope_id, tier, seq, tuple(members)) for seq, members in places
+        Draft(
+            scope=scope, scope_id=scope_id, tier=tier, seq=seq, members=tuple(members)
+        )
+        for seq, members in places
     ]
 
 
@@ -393,7 +403,15 @@ def _grow_master(
         and old.members == tuple(member.id for member in tops)
     ):
         return True
-    draft = Draft(scope, scope_id, MASTER, 0, tuple(tops), sealed=False, previous=old)
+    draft = Draft(
+        scope=scope,
+        scope_id=scope_id,
+        tier=MASTER,
+        seq=0,
+        members=tuple(tops),
+        sealed=False,
+        previous=old,
+    )
     (text,) = yield [draft]
     if text is not None:
         pyramid.master = _make_group(draft, text)
@@ -463,7 +481,9 @@ def compute_span(members: Sequence[Member]) -> tuple[datetime | None, datetime |
 
 def make_member(group: Group, group_id: str) -> Member:
     """Return a group as a member of the tier above."""
-    return Member(group_id, group.text, group.first_at, group.last_at)
+    return Member(
+        id=group_id, text=group.text, at=group.first_at, last_at=group.last_at
+    )
 
 
 def _make_members(

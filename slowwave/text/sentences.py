@@ -92,11 +92,11 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
             if any(map(str.isalnum, clean[start:])):
                 sentences.append(
                     Sentence(
-                        offset + start,
-                        offset + len(clean),
-                        clean[start:],
-                        item,
-                        position,
+                        start=offset + start,
+                        end=offset + len(clean),
+                        text=clean[start:],
+                        item=item,
+                        position=position,
                     )
                 )
             offset += len(piece)

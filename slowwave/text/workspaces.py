@@ -91,7 +91,11 @@ def match_workspaces(
     wanted = _follow_alias(workspace, aliases)
     known = {name: _follow_alias(name, aliases) for name in names}
     exact = {name for name in names if _compose(known[name]) == _compose(wanted)}
-    folder = wanted if _is_path(wanted) else "" if exact else _find_typed_folder(wanted)
+    folder = ""
+    if _is_path(wanted):
+        folder = wanted
+    elif not exact:
+        folder = _find_typed_folder(wanted)
     keys = _compute_composed_keys(folder) if folder else set()
     alike = (
         name for name in names if not keys.isdisjoint(_compute_name_keys(known[name]))

@@ -139,18 +139,13 @@ def _build_block(
     the best hits that are not in it.
     """
     settings = memory.settings.context
-    room = budget or (
-        HOOK_BUDGET
-        if q and automatic
-        else settings.budget
-        if q
-        else settings.briefing_budget
-    )
     if q:
+        room = budget or (HOOK_BUDGET if automatic else settings.budget)
         block, lines, missed = _build_answer(
             memory, q, workspace, room, automatic=automatic
         )
     else:
+        room = budget or settings.briefing_budget
         block, lines, missed = _build_briefing(memory, workspace, room)
     backlog = "" if q else describe_backlog(at.settings)
     return {

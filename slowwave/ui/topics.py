@@ -82,10 +82,10 @@ def build_scope(
             for key in row["member_ids"]
         ]
         nodes[row["summary_id"]] = IcicleNode(
-            row["title"] or row["text"],
-            f"/summary/{row['summary_id']}",
-            0,
-            tuple(below),
+            label=row["title"] or row["text"],
+            href=f"/summary/{row['summary_id']}",
+            size=0,
+            below=tuple(below),
         )
         members.update(row["member_ids"])
     return nodes, [node for key, node in nodes.items() if key not in members]
@@ -116,10 +116,10 @@ def list_topics(at: Explorer, after: After = 0) -> Data:
         IcicleNode(theme.title, f"/topic/{theme.id}", theme.claims) for theme in themes
     ]
     whole = IcicleNode(
-        f"All {sum(theme.claims for theme in themes):,} claims",
-        "/topics",
-        0,
-        tuple(nodes),
+        label=f"All {sum(theme.claims for theme in themes):,} claims",
+        href="/topics",
+        size=0,
+        below=tuple(nodes),
     )
     busiest = max((count for theme in themes for count in theme.weeks), default=0) or 1
     shown = [theme.as_dict() for theme in themes[after : after + ROWS]]
@@ -159,10 +159,10 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
         "icicle": list(
             lay_out(
                 IcicleNode(
-                    title,
-                    f"/topic/{node.id}",
-                    0,
-                    tuple(roots),
+                    label=title,
+                    href=f"/topic/{node.id}",
+                    size=0,
+                    below=tuple(roots),
                 )
             )
         ),

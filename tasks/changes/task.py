@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.pair_reader import READER_FILE, find_reader
+from slowwave.schemas.counters import Count
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import (
     CHAIN,
@@ -123,7 +124,7 @@ def supersede_claims(job: Job) -> StepReport:
     """Judge claims that are new or wait for the model, and update the chains."""
     with report_step("supersede") as report:
         _judge_claims(job, report)
-        report.counts["rows of chains"] = write_chains(job.store)
+        report.counts[Count.CHAIN_ROWS] = write_chains(job.store)
     return report
 
 
@@ -561,15 +562,15 @@ def _find_unheard_repeats(store: Store, corrections: Mapping[Ids, bool]) -> set[
 def _count_outcomes(outcome: Superseded, report: StepReport) -> None:
     kinds = outcome.merges["kind"].to_pylist()
     judged = read_verdicts(outcome.merges).values()
-    report.counts["superseded"] = kinds.count(LedgerKind.SUPERSESSION)
-    report.counts["active again"] = (
-        outcome.claims.num_rows - report.counts["superseded"]
+    report.counts[Count.SUPERSEDED] = kinds.count(LedgerKind.SUPERSESSION)
+    report.counts[Count.ACTIVE_AGAIN] = (
+        outcome.claims.num_rows - report.counts[Count.SUPERSEDED]
     )
     rules = outcome.merges["rule"].to_pylist()
     leads = rules.count(LEADS)
-    report.counts["perhaps changed"] = kinds.count(LedgerKind.DOUBT) - leads
-    report.counts["less likely changed"] = leads
-    report.counts["affirmed"] = rules.count(AFFIRMED)
-    report.counts["narrowed"] = rules.count(NARROWED)
-    report.counts["judged by the model"] = len(judged)
-    report.counts["left to the classifier for another night"] = outcome.waiting
+    report.counts[Count.PERHAPS_CHANGED] = kinds.count(LedgerKind.DOUBT) - leads
+    report.counts[Count.LESS_LIKELY_CHANGED] = leads
+    report.counts[Count.AFFIRMED] = rules.count(AFFIRMED)
+    report.counts[Count.NARROWED] = rules.count(NARROWED)
+    report.counts[Count.JUDGED_BY_MODEL] = len(judged)
+    report.counts[Count.LEFT_TO_CLASSIFIER] = outcome.waiting

@@ -124,7 +124,7 @@ def find_checkout(
     head, git, common = _find_head(root)
     shallow = ""
     if not with_objects:
-        return Checkout(root, head, git, common)
+        return Checkout(root=root, head=head, git=git, common=common)
     try:
         _check_objects(common / "objects")
         if os.path.lexists(common / "shallow"):
@@ -132,7 +132,7 @@ def find_checkout(
             shallow = "".join(f"{line}\n" for line in lines if HASH.fullmatch(line))
     except (OSError, ValueError) as error:
         raise CheckoutRefused(f"it can't be read, {type(error).__name__}") from None
-    return Checkout(root, head, git, common, shallow)
+    return Checkout(root=root, head=head, git=git, common=common, shallow=shallow)
 
 
 def _find_head(root: Path) -> tuple[str, Path, Path]:

@@ -726,12 +726,19 @@ def _build_removal(
     is_name = one.kind is CheckKind.NAME
     result = CheckResult.GONE if is_name or not nearest else CheckResult.DIFFERS
     instead = nearest[0] if nearest else ""
-    return Verdict(result, hunk.path, hunk.number + at, removed, commit, instead)
+    return Verdict(
+        result=result,
+        path=hunk.path,
+        line=hunk.number + at,
+        text=removed,
+        since=commit,
+        instead=instead,
+    )
 
 
 def _split_hunks(diff: bytes) -> Iterator[_Hunk]:
     """Yield the hunks that take lines out."""
-    hunk = _Hunk("", 0, [], [])
+    hunk = _Hunk(path="", number=0, removed=[], added=[])
     is_header = True
     for line in [*diff.split(b"\n"), b"diff --git "]:
         match = HUNK.match(line)
@@ -739,7 +746,12 @@ def _split_hunks(diff: bytes) -> Iterator[_Hunk]:
             if hunk.removed:
                 yield hunk
             is_header = match is None
-            hunk = _Hunk(hunk.path, int(match[1]) if match else 0, [], [])
+            hunk = _Hunk(
+                path=hunk.path,
+                number=int(match[1]) if match else 0,
+                removed=[],
+                added=[],
+            )
         elif is_header and line.startswith(b"--- "):
             path = line[4:].rstrip(b"\t").strip(b'"').removeprefix(b"a/")
             hunk = hunk._replace(path=path.decode("utf-8", "replace"))

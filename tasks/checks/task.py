@@ -15,6 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.schemas.counters import CountByKind
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CHECKS, CLAIMS, MARKS, PASSAGES
 from slowwave.schemas.vocabulary import TALKING, CheckKind, CheckResult, Status
@@ -61,7 +62,7 @@ def check_claims(job: Job) -> StepReport:
                 fresh.append(_check(job, root, some, key, seen[root], report))
         rows = pa.concat_tables(fresh)
         report.rows_out = _replace(store, rows, left_alone)
-        report.counts.update(rows["result"].to_pylist())
+        report.kinds[CountByKind.CHECKS].update(rows["result"].to_pylist())
         # mark last
         _mark(store, units, done)
     return report
@@ -163,7 +164,7 @@ def _check(
             rows = check_texts(git, texts, job.now, key, exclude, seen)
             is_whole = bool(git.deadline.left)
     except CheckoutRefused as refused:
-        report.counts[f"checkouts not read ({refused})"] += 1
+        report.kinds[CountByKind.CHECKOUTS_REFUSED][str(refused)] += 1
         return CHECKS.make_empty_table()
     report.rows_in += len(texts)
     if not is_whole:

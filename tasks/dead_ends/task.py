@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
+from slowwave.schemas.counters import Count
 from slowwave.schemas.rows import DeadEndRow, SessionRow
 from slowwave.schemas.tables import DEAD_ENDS, MESSAGES, SESSIONS
 from slowwave.store.store import Store
@@ -51,7 +52,7 @@ def find_dead_ends(job: Job) -> StepReport:
             found.take(store, group, key)
         found.look_again(store, pending)
         report.rows_out = _replace(store, found.rows, before)
-        report.counts["worked later"] = sum(
+        report.counts[Count.WORKED_LATER] = sum(
             row["worked_in"] is not None for row in found.rows
         )
         mark_sessions_done(store, STEP, pending)

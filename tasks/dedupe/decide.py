@@ -61,14 +61,14 @@ def decide(
     if a.folded == b.folded:
         reason = speaker(align_pair(a, b))
         return Decision(
-            reason is None,
-            "exact" if reason is None else "speaker",
-            scores,
-            reason or "the same words",
+            same=reason is None,
+            rule="exact" if reason is None else "speaker",
+            scores=scores,
+            reason=reason or "the same words",
         )
     blocked = find_objection(a, b)
     if blocked is not None:
-        return Decision(False, blocked[0], scores, blocked[1])
+        return Decision(same=False, rule=blocked[0], scores=scores, reason=blocked[1])
     return _apply_thresholds(scores, rules)
 
 
@@ -143,17 +143,30 @@ def _measure_longest_run(words: tuple[str, ...], other: set[str]) -> int:
 def _apply_thresholds(scores: Scores, rules: Rules) -> Decision:
     cosine = scores.get("cosine")
     if cosine is not None and cosine < rules.cosine:
-        return Decision(False, "meaning", scores, f"cosine of the vectors {cosine:.2f}")
+        return Decision(
+            same=False,
+            rule="meaning",
+            scores=scores,
+            reason=f"cosine of the vectors {cosine:.2f}",
+        )
     if scores["likeness"] >= rules.threshold and scores["overlap"] >= rules.overlap:
         return Decision(
-            True, "likeness", scores, f"likeness {scores['likeness']:.0f} of 100"
+            same=True,
+            rule="likeness",
+            scores=scores,
+            reason=f"likeness {scores['likeness']:.0f} of 100",
         )
     near = cosine is not None and cosine >= rules.rephrased
     if near and scores["overlap"] >= rules.rephrased_overlap and scores["added"] < 2:
         return Decision(
-            True,
-            "rephrased",
-            scores,
-            f"cosine {cosine:.2f}, {scores['overlap']:.0%} of the words shared",
+            same=True,
+            rule="rephrased",
+            scores=scores,
+            reason=f"cosine {cosine:.2f}, {scores['overlap']:.0%} of the words shared",
         )
-    return Decision(False, "unlike", scores, "too few words shared, or too many added")
+    return Decision(
+        same=False,
+        rule="unlike",
+        scores=scores,
+        reason="too few words shared, or too many added",
+    )

@@ -82,11 +82,11 @@ def align_pair(a: ClaimText, b: ClaimText) -> Pair:
         if op.tag == "replace"
     )
     return Pair(
-        a,
-        b,
-        slots,
-        frozenset(a.words) - set(b.words),
-        frozenset(b.words) - set(a.words),
+        a=a,
+        b=b,
+        slots=slots,
+        only_a=frozenset(a.words) - set(b.words),
+        only_b=frozenset(b.words) - set(a.words),
     )
 
 

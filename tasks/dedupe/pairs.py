@@ -85,10 +85,10 @@ def find_duplicate_pairs(
     pairs = pairs[order_by_words(pairs, claims)]
     decisions: dict[int, dict[int, Decision]] = defaultdict(dict)
     step = ShardStep(
-        "pairs",
-        repr(rules),
-        SCORED,
-        partial(find_promising_pairs, rules=rules),
+        name="pairs",
+        settings=repr(rules),
+        schema=SCORED,
+        do=partial(find_promising_pairs, rules=rules),
         shard_rows=SHARD_PAIRS,
     )
     for start in track_items("pairs", range(0, len(pairs), CHUNK_PAIRS)):

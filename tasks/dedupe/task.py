@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.schemas.counters import Count
 from slowwave.schemas.tables import CLAIMS, MERGES, TRUST
 from slowwave.schemas.vocabulary import Status, is_foreign
 from slowwave.store.store import Store
@@ -102,7 +103,7 @@ def _dedupe_fresh(
     )
     before = rows.select([*OUTCOME, "supersede_key"])
     report.rows_out = job.store.update(CLAIMS, keep_judged(before, changed))
-    report.counts["duplicates"] = deduped.merges.num_rows
+    report.counts[Count.DUPLICATES] = deduped.merges.num_rows
 
 
 def _split_by_id(rows: pa.Table, ids: pa.Array) -> tuple[pa.Table, pa.Table]:

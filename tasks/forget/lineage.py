@@ -61,7 +61,12 @@ def make_plan(
         matches: words; titles, lines in quarantine and a person's reasons that contain them are forgotten too.
     """
     gone = set(messages) - read_forgotten(store, "message")
-    plan = Plan(run_id, datetime.now(UTC).isoformat(), sorted(why), sorted(gone))
+    plan = Plan(
+        run_id=run_id,
+        at=datetime.now(UTC).isoformat(),
+        why=sorted(why),
+        messages=sorted(gone),
+    )
     words = Words(matches) if matches else None
     if words:
         plan.quarantine = _match_quarantine(store, words)

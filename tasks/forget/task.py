@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import hide_url
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.tables import COMPLETIONS, FILES, QUARANTINE, TABLES
 from slowwave.store.manifest import mark_synced
 from slowwave.store.publishing import publish, read_releases
@@ -51,10 +52,11 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
         if limits.recalls_days:
             before = moment - timedelta(days=limits.recalls_days)
             gone = erase_old_recalls(store.dir, before)
-            report.counts["lines of recalls.jsonl forgotten"] = gone
+            report.counts[Count.RECALLS_FORGOTTEN] = gone
         if limits.completions_days:
             before = moment - timedelta(days=limits.completions_days)
-            report.counts["completions forgotten"] = _drop_completions(store, before)
+            gone = _drop_completions(store, before)
+            report.kinds[CountByKind.FORGOTTEN][COMPLETIONS.name] = gone
         report.notes += list_unmatched(store, limits)
         due = select_due_messages(store, limits, moment)
         plan = make_plan(store, job.run_id, ["retention"], due)
@@ -116,8 +118,9 @@ def _report_plan(report: StepReport, plan: Plan) -> None:
         f"an export made before holds what was forgotten: {path}"
         for path, _ in plan.exports
     ]
-    counts = {f"{name} forgotten": n for name, n in plan.counts.items() if n}
-    report.counts.update(counts)
+    report.kinds[CountByKind.FORGOTTEN].update(
+        {name: n for name, n in plan.counts.items() if n}
+    )
 
 
 def rewrite_store(job: Job) -> None:

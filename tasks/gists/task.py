@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from slowwave.engines.llm.protocol import Completion, Request
+from slowwave.schemas.counters import CountByKind
 from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.rows import MessageRow
@@ -110,18 +111,19 @@ def _write_gist_batch(
     )
     made |= dict(zip(left, gists, strict=True))
     later = waiting.union(left if is_away else ())
-    keys = {
-        message: compute_content_id(key, "degraded") if message in later else key
-        for message in made
-    }
+    degraded = compute_content_id(key, "degraded")
     table = pa.Table.from_pylist(
         [
-            {**rows[message], **asdict(gist), "step_key": keys[message]}
+            {
+                **rows[message],
+                **asdict(gist),
+                "step_key": degraded if message in later else key,
+            }
             for message, gist in made.items()
         ],
         schema=GISTS.schema,
     )
-    report.counts.update(table["strategy"].to_pylist())
+    report.kinds[CountByKind.GISTS].update(table["strategy"].to_pylist())
     return job.store.merge_changed(GISTS, table)
 
 
@@ -148,7 +150,7 @@ def _ask_model(
 
     answers = model.ask("gists", items, build, _read_gist)
     quarantine_rejected(job.store, "gists", answers.rejected, rows, report)
-    report.counts["gists left for another night"] += len(answers.waiting)
+    report.kinds[CountByKind.WAITING]["gists"] += len(answers.waiting)
     waiting = {items[name]["message_id"] for name in answers.waiting}
     return {
         items[name]["message_id"]: gist for name, gist in answers.values.items()

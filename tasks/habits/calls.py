@@ -217,7 +217,12 @@ def _read_script(
             else locate(command.folder or ".", workspace, folder)
         )
         action = Action(
-            meaning.kind, None, meaning.form, meaning.line, meaning.role, ok
+            kind=meaning.kind,
+            path=None,
+            command=meaning.form,
+            line=meaning.line,
+            role=meaning.role,
+            ok=ok,
         )
         if meaning.kind is ActionKind.EDIT:
             for path in find_edited_in_place(command.words) or [

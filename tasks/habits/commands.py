@@ -61,14 +61,14 @@ def _load_programs() -> _Programs:
                 )
             )
     return _Programs(
-        {
+        looks={
             name: ActionKind(kind)
             for kind, names in table["looks"].items()
             for name in names
         },
-        {key: frozenset(names) for key, names in table["words"].items()},
-        sorted(roles, key=lambda entry: -entry[0].count(" ") - len(entry[1])),
-        {
+        words={key: frozenset(names) for key, names in table["words"].items()},
+        roles=sorted(roles, key=lambda entry: -entry[0].count(" ") - len(entry[1])),
+        targets={
             word: CommandRole(role)
             for role, names in table["targets"].items()
             for word in names
@@ -95,10 +95,10 @@ def read_command(command: SimpleCommand) -> Command:
     )
     whole = " ".join([*words[:before], *form])
     return Command(
-        ActionKind.RUN,
-        whole,
-        line if len(line) <= LONGEST and "\n" not in line else whole,
-        role,
+        kind=ActionKind.RUN,
+        form=whole,
+        line=line if len(line) <= LONGEST and "\n" not in line else whole,
+        role=role,
     )
 
 

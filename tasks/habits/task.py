@@ -6,6 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from slowwave.schemas.counters import Count
 from slowwave.schemas.tables import ACTIONS, MESSAGES, PATTERNS, SESSIONS, Table
 from slowwave.store.store import Store
 from slowwave.tasks.habits.calls import COLUMNS, find_actions
@@ -42,7 +43,7 @@ def find_habits(job: Job) -> StepReport:
         report.rows_out = _replace(
             store, ACTIONS, fresh, gone.select("action_id").to_arrow()
         )
-        report.counts["patterns"] = patterns.num_rows
+        report.counts[Count.PATTERNS] = patterns.num_rows
         mark_done(
             store,
             "habits",

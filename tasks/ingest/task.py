@@ -17,6 +17,7 @@ from typing import Any
 
 import polars as pl
 
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
 from slowwave.store.logs import INCLUDED, Added, Review, append, format_now
@@ -75,8 +76,6 @@ from slowwave.text.cells import shorten_text
 from slowwave.text.redact import redact_text
 from slowwave.text.words import count_noun
 
-CHANGED = "messages of a person that changed"
-FUTURE = "times in the future"
 SHOWN = 3
 WIDTH = 160
 """Most changed messages that a report quotes, and most characters of each."""
@@ -338,18 +337,18 @@ def _report_scan(report: StepReport, scan: TranscriptScan) -> None:
     report.rows_in = len(scan.pending)
     report.counts.update(scan.counts)
     report.counts.update(scan.left_out.counts)
-    report.counts["files unreadable"] = len(scan.unreadable)
+    report.counts[Count.FILES_UNREADABLE] = len(scan.unreadable)
     report.notes += scan.left_out.describe()
 
 
 def _report_waiting(report: StepReport, left: list[Transcript]) -> None:
     """Add notes on messages from the future, and on transcripts that the quota leaves for another night."""
-    if late := report.counts[FUTURE]:
+    if late := report.counts[Count.MESSAGES_FROM_FUTURE]:
         report.notes.append(
             f"messages dated after this run: {late:,}; they are placed by their order in the file"
         )
     if left:
-        report.counts["transcripts left for another night"] = len(left)
+        report.kinds[CountByKind.WAITING]["transcripts"] = len(left)
         report.notes.append(
             f"the space's quota is used up: {len(left):,} transcripts wait for the next night"
         )
@@ -431,7 +430,7 @@ def _read_all(
             unwritten.finish_file(got)
             advance(transcript.size / 1000)
     unwritten.commit()
-    report.counts["sessions"] = len(unwritten.sessions)
+    report.counts[Count.SESSIONS] = len(unwritten.sessions)
     return list(waiting)
 
 
@@ -482,16 +481,16 @@ def _count_file(report: StepReport, got: IngestedTranscript) -> None:
     """Add a file's counts to a report."""
     without_message = not (got.stored or got.present or got.rejected)
     counts = {
-        "files": 1,
-        "messages already stored": got.present,
-        "quarantined": len(got.rejected),
-        "records that are no conversation": sum(got.skipped.values()),
-        "files without a message": int(without_message),
-        FUTURE: got.future,
-        CHANGED: len(got.changed),
+        Count.FILES: 1,
+        Count.MESSAGES_PRESENT: got.present,
+        Count.LINES_QUARANTINED: len(got.rejected),
+        Count.RECORDS_SKIPPED: sum(got.skipped.values()),
+        Count.FILES_WITHOUT_MESSAGE: int(without_message),
+        Count.MESSAGES_FROM_FUTURE: got.future,
+        Count.MESSAGES_CHANGED: len(got.changed),
     }
     report.counts.update(counts)
-    report.counts.update({f"redacted {kind}": n for kind, n in got.redacted.items()})
+    report.kinds[CountByKind.REDACTED].update(got.redacted)
 
 
 def iter_new_rows(

@@ -10,6 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from slowwave.schemas.counters import Count
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.ingest.formats.left_out import LeftOut
 from slowwave.tasks.ingest.formats.registry import (
@@ -51,7 +52,7 @@ class TranscriptScan:
 
     pending: list[Transcript] = field(default_factory=list)
     unreadable: list[tuple[Path, str]] = field(default_factory=list)
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[Count] = field(default_factory=Counter)
     left_out: LeftOut = field(default_factory=LeftOut)
 
 
@@ -88,7 +89,7 @@ def find_pending(
     unasked = set[Path]() if named is None else set(paths).difference(named)
     for path in find_files(paths, scan.left_out):
         if is_excluded(path, settings.read.exclude):
-            scan.counts["files excluded"] += 1
+            scan.counts[Count.FILES_EXCLUDED] += 1
             continue
         if not is_utf8(str(path)):
             scan.unreadable.append((path, BAD_NAME))
@@ -101,7 +102,7 @@ def find_pending(
             scan.unreadable.append((path, str(error)))
             continue
         if transcript is None:
-            scan.counts["files unchanged"] += 1
+            scan.counts[Count.FILES_UNCHANGED] += 1
         elif path in unasked and _is_unexpected(transcript, row):
             scan.unreadable.append((path, FOREIGN.format(transcript.reader.name)))
         else:
@@ -151,14 +152,14 @@ def detect_change(
     if row and (key, digest) == (row["read_key"], row["digest"]):
         return None
     return Transcript(
-        path,
-        name_path(path, settings),
-        reader,
-        size,
-        mtime,
-        digest,
-        key,
-        frozenset(settings.redact_except),
+        path=path,
+        name=name_path(path, settings),
+        reader=reader,
+        size=size,
+        mtime_ns=mtime,
+        digest=digest,
+        read_key=key,
+        kept_words=frozenset(settings.redact_except),
     )
 
 

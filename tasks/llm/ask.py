@@ -5,7 +5,6 @@ before they are used, so a run that was killed repeats no call. The costs of eac
 """
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from slowwave.engines.llm.protocol import (
     make_failure,
 )
 from slowwave.engines.llm.select import ChainLLM, select_llm
+from slowwave.schemas.counters import Count, ModelUsage
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import ModelTask, Settings
@@ -110,8 +110,8 @@ class Model:
 
     llm: ChainLLM
     library: Library
-    costs: Counter[str] = field(default_factory=Counter)
-    """Costs not in a report yet, by model: `MODEL: prompt tokens` and so on. A stored answer costs nothing."""
+    costs: dict[str, ModelUsage] = field(default_factory=dict)
+    """Costs not in a report yet, by model."""
     noted: int = 0
     """Number of the engines' notes that are in a report already."""
     unanswered: list[Completion] = field(default_factory=list)
@@ -204,27 +204,18 @@ class Model:
 
     def _count_cost(self, done: Completion, seconds: float) -> None:
         """Add the cost of one completion to `costs`."""
-        costs = {
-            "requests": 1,
-            "cache hits": int(done.cached),
-            f"errors ({done.error})": int(done.error is not None),
-        }
-        if not done.cached:
-            costs |= {
-                "prompt tokens": done.prompt_tokens,
-                "prefix-cache tokens": done.prefix_tokens,
-            }
-            costs |= {
-                "answer tokens": done.completion_tokens,
-                "milliseconds": round(seconds * 1000),
-            }
-        self.costs.update(
-            {
-                f"{done.model or self.llm.model}: {name}": n
-                for name, n in costs.items()
-                if n
-            }
-        )
+        model = done.model or self.llm.model
+        usage = self.costs.setdefault(model, ModelUsage())
+        usage.requests += 1
+        if done.error is not None:
+            usage.errors[done.error] += 1
+        if done.cached:
+            usage.cache_hits += 1
+            return
+        usage.prompt_tokens += done.prompt_tokens
+        usage.prefix_tokens += done.prefix_tokens
+        usage.answer_tokens += done.completion_tokens
+        usage.milliseconds += round(seconds * 1000)
 
     def record_usage(self, report: StepReport) -> None:
         """Move the costs and notes since the last call into a step's report, by model.
@@ -232,7 +223,8 @@ class Model:
         An engine that does not serve its model is a failure. If every engine is down, all their errors are failures. If
         another engine is still up, the requests that were left unanswered are a failure.
         """
-        report.counts.update(self.costs)
+        for model, usage in self.costs.items():
+            report.usage.setdefault(model, ModelUsage()).add(usage)
         self.costs.clear()
         notes = self.llm.notes[self.noted :]
         self.noted += len(notes)
@@ -390,4 +382,4 @@ def quarantine_rejected(
         ),
     )
     if report:
-        report.counts["rows in quarantine"] += new
+        report.counts[Count.ANSWERS_QUARANTINED] += new

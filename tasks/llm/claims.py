@@ -124,10 +124,10 @@ def read_answer(
     }
     shown = " ".join(turn.shown for turn in turns)
     evidence = _PromptEvidence(
-        turns,
-        {turn.number: turn.row for turn in turns},
-        shown,
-        "\n".join(sorted(names)),
+        turns=turns,
+        rows={turn.number: turn.row for turn in turns},
+        shown=shown,
+        names="\n".join(sorted(names)),
     )
     # each claim is kept, or rejected with its reason
     read = ParsedClaims()
@@ -236,7 +236,9 @@ class _PromptEvidence:
         chunk = "\n".join([*(turn.text for turn in self.turns), self.names])
         times = tuple(self.rows[n]["ts"] for n in numbers if self.rows[n]["ts"])
         around = "\n".join(turn.text for turn in near)
-        why = explain_unfounded(text, GroundingContext(around, chunk, times, quote))
+        why = explain_unfounded(
+            text, GroundingContext(near=around, chunk=chunk, times=times, quote=quote)
+        )
         return why and f"is not what was said: {why}"
 
 

@@ -26,6 +26,7 @@ from slowwave.engines.llm.protocol import (
     EngineUnavailable,
     Request,
 )
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings, Settings
 from slowwave.schemas.vocabulary import count_turns
 from slowwave.tasks.job import StepReport
@@ -57,7 +58,6 @@ VERSION = 6
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 PROMPTS = ("extract", "consolidate")
 DROPS_TOKENS = 768
-SHOWN = "messages shown to the model"
 """Name of the counter of messages in a run's requests. `slowwave plan` computes tokens per message from it."""
 
 
@@ -472,11 +472,9 @@ def _ask_about_chunks(
 def _count_plan(plan: ExtractionPlan, report: StepReport) -> None:
     """Count what is asked and what is left out in the step's report."""
     spoken = (turn.row["text"] for part in plan.parts for turn in part.chunk.turns)
-    report.counts["passages left out that address the memory"] += count_injections(
-        spoken
-    )[1]
-    report.counts["sessions skipped"] += len(plan.skipped)
-    report.counts[SHOWN] += plan.count_messages()
+    report.counts[Count.INJECTIONS] += count_injections(spoken)[1]
+    report.counts[Count.SESSIONS_SKIPPED] += len(plan.skipped)
+    report.counts[Count.MESSAGES_SHOWN] += plan.count_messages()
 
 
 def _join_parts(
@@ -561,6 +559,6 @@ def _consolidate_claims(
 
 def _count_outcomes(done: ExtractionResult, report: StepReport) -> None:
     """Count claims in the step's report. Every claim that the model made is kept, or rejected with a reason."""
-    report.counts["claims kept"] += len(done.claims)
-    report.counts["claims and parts rejected"] += len(done.rejected)
-    report.counts["sessions left for another night"] += len(done.pending)
+    report.counts[Count.CLAIMS_KEPT] += len(done.claims)
+    report.counts[Count.CLAIMS_REJECTED] += len(done.rejected)
+    report.kinds[CountByKind.WAITING]["sessions"] += len(done.pending)

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from slowwave.engines.encoders.load import is_there
 from slowwave.engines.encoders.protocol import find_vector_space, hide_url
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.settings import ObserveSettings, Settings
 from slowwave.schemas.tables import CLAIMS, EXCLUSIONS, MESSAGES
@@ -155,7 +156,7 @@ def observe_sessions(job: Job) -> StepReport:
                 advance(group.height)
         failed |= _observe_corrections(job, report, mask, model)
         note_failed_units(job, report, "session", failed)
-        report.counts["echoes of recall left out"] = mask.echoes
+        report.counts[Count.ECHOES] = mask.echoes
         if model is None:
             report.notes += _explain_other_reader(job, report)
     return report
@@ -170,7 +171,7 @@ def _explain_other_reader(job: Job, report: StepReport) -> list[str]:
     now = hide_url(job.settings.encoder) if job.settings.embeddings else "none"
     if (find_vector_space(before) == SHIPPED) == (find_vector_space(now) == SHIPPED):
         return []
-    withdrawn = report.counts["claims withdrawn"]
+    withdrawn = report.counts[Count.CLAIMS_WITHDRAWN]
     return [
         f"the encoder was {before} and is {now}: people's messages are read by another reader, "
         f"which makes other claims (earlier ones withdrawn: {withdrawn:,}); "
@@ -350,7 +351,7 @@ def _write_claims(
     """Write claims, and count the rows and the claims withdrawn."""
     report.rows_out += job.store.merge(CLAIMS, claims)
     is_withdrawn = pc.is_in(claims["reason"], pa.array(WITHDRAWALS))
-    report.counts["claims withdrawn"] += pc.sum(is_withdrawn).as_py() or 0
+    report.counts[Count.CLAIMS_WITHDRAWN] += pc.sum(is_withdrawn).as_py() or 0
 
 
 def _observe_group(
@@ -513,9 +514,9 @@ def _extract_group_claims(
             for row in rows
             if row["skipped"] is not None
         }
-        report.counts["sessions skipped"] += len(skipped)
+        report.counts[Count.SESSIONS_SKIPPED] += len(skipped)
         sessions = len(shown["session_id"].unique())
-        report.counts[f"sessions read by {reader}"] += sessions
+        report.kinds[CountByKind.SESSIONS_READ][reader] += sessions
         return ExtractionResult(
             [row for row in rows if row["skipped"] is None], skipped
         )

@@ -14,6 +14,7 @@ from slowwave.recall.release.calibration import fit_calibration
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.candidates import POOLS
 from slowwave.recall.views.compare import COLUMNS, compare_claims
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.errors import EncoderFailed, EncoderNotFound
 from slowwave.schemas.tables import (
     CLAIMS,
@@ -87,9 +88,9 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
         if release is None:
             return report
         report.notes += describe_end_of_roll_back(before, release)
-        report.counts["tables indexed or compacted"] = len(touched)
+        report.counts[Count.TABLES_COMPACTED] = len(touched)
         _count_release(job, release, report)
-        report.counts["bytes freed"] = drop_old_versions(
+        report.counts[Count.BYTES_FREED] = drop_old_versions(
             job.store, job.settings.storage
         )
     return report
@@ -107,10 +108,9 @@ def _check_indexes(
         ReleaseHeld: an index finds too few. It has no reasons: no session is at fault, and the next run rebuilds it.
     """
     shares = _measure_indexes(job, draft)
-    report.counts |= {
-        f"{name}: nearest found by index, of 1,000": round(1000 * n)
-        for name, n in shares.items()
-    }
+    report.kinds[CountByKind.NEAREST_FOUND].update(
+        {name: round(1000 * n) for name, n in shares.items()}
+    )
     short = check_nearest(shares) if is_gated else []
     if short:
         report.failed += short
@@ -120,12 +120,12 @@ def _check_indexes(
 def _count_release(job: Job, release: Release, report: StepReport) -> None:
     """Count the release's rows, those that are not indexed, and the bytes a row."""
     report.rows_out = sum(release.counts.values())
-    report.counts["rows not indexed"] = sum(
+    report.counts[Count.ROWS_UNINDEXED] = sum(
         count_unindexed(job.store.open_dataset(table)) for table in RELEASED
     )
     paths = list_pinned_files(job.store.dir, release.versions)
     size = sum((job.store.dir / path).stat().st_size for path in paths)
-    report.counts["bytes a row"] = size // max(1, report.rows_out)
+    report.counts[Count.BYTES_A_ROW] = size // max(1, report.rows_out)
 
 
 def _measure_indexes(job: Job, draft: Release) -> dict[str, float]:

@@ -144,7 +144,13 @@ def _relate_pair(
     known_cosine = 0.0 if math.isnan(cosine) else cosine
     distance = (1 - min(1.0, sum(names.values()) / 2)) * (1 - known_cosine)
     reason = ", ".join(sorted(names, key=lambda name: (-names[name], name))[:3]) or None
-    return Relation(kind, late["claim_id"], early["claim_id"], 1 - distance, reason)
+    return Relation(
+        kind=kind,
+        start=late["claim_id"],
+        end=early["claim_id"],
+        weight=1 - distance,
+        reason=reason,
+    )
 
 
 def _select_written_files(names: Mapping[str, float], text: str) -> dict[str, float]:

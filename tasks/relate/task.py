@@ -6,6 +6,7 @@ from typing import Any
 import polars as pl
 import pyarrow.compute as pc
 
+from slowwave.schemas.counters import CountByKind
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CLAIMS, MARKS, RELATIONS
 from slowwave.schemas.vocabulary import RelationKind, Status
@@ -63,7 +64,7 @@ def relate_claims(job: Job) -> StepReport:
         stale = _find_stale(claims, stored, pending)
         report.rows_out = store.merge_changed(RELATIONS, rows)
         store.delete_ids(RELATIONS, stale.difference(rows["relation_id"].to_pylist()))
-        report.counts.update(rows["kind"].to_pylist())
+        report.kinds[CountByKind.RELATIONS].update(rows["kind"].to_pylist())
         store.delete_ids(
             MARKS,
             [compute_content_id("relate", unit) for unit in done.keys() - keys.keys()],
@@ -105,7 +106,13 @@ def _list_contradictions(
     )
     pairs = superseded.select("superseded_by", "claim_id").iter_rows()
     return [
-        Relation(RelationKind.CONTRADICTS, later, earlier, 1.0, None)
+        Relation(
+            kind=RelationKind.CONTRADICTS,
+            start=later,
+            end=earlier,
+            weight=1.0,
+            reason=None,
+        )
         for later, earlier in pairs
     ]
 

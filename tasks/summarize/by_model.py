@@ -15,6 +15,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from slowwave.engines.llm.protocol import NON_EMPTY, AnswerModel, Completion, Request
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.settings import ExtractSettings
 from slowwave.schemas.tables import CLAIMS, MESSAGES, PASSAGES, SUMMARIES, Table
 from slowwave.schemas.vocabulary import SummaryScope
@@ -295,8 +296,8 @@ class SummaryWriter:
         )
         self.rejected += answers.rejected
         self.written |= answers.values.keys()
-        self.report.counts["summaries left for another night"] += len(answers.waiting)
-        self.report.counts["summaries by the model"] += len(answers.values)
+        self.report.kinds[CountByKind.WAITING]["summaries"] += len(answers.waiting)
+        self.report.counts[Count.SUMMARIES_BY_MODEL] += len(answers.values)
         for name, summary in answers.values.items():
             if by_name[name].tier == MASTER and summary.title:
                 self.titles[by_name[name].scope_id] = summary.title
@@ -333,7 +334,7 @@ class SummaryWriter:
         """Return None if the model is asked again, else the members' own sentences, which the groups above need."""
         if waits:
             return None
-        self.report.counts["summaries made without the model"] += 1
+        self.report.counts[Count.SUMMARIES_WITHOUT_MODEL] += 1
         return summarize_draft(draft, self.get_words(draft.tier))
 
 
@@ -412,7 +413,7 @@ def _build_message_members(
             else np.asarray(own, dtype=np.float64).mean(axis=0).astype(np.float32)
         )
         members[row["message_id"]] = MeasuredMember(
-            row["text"], row["speaker"], row["ts"], vector
+            text=row["text"], speaker=row["speaker"], at=row["ts"], vector=vector
         )
     return members
 
@@ -442,7 +443,10 @@ def _read_members(
     rows: pa.Table = store.read_ids(table, ids, columns)
     return {
         row[table.key]: MeasuredMember(
-            row[text], row[speaker] if speaker else None, row[at], row["vector"]
+            text=row[text],
+            speaker=row[speaker] if speaker else None,
+            at=row[at],
+            vector=row["vector"],
         )
         for row in rows.to_pylist()
     }

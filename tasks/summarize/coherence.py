@@ -7,7 +7,7 @@ come from a member (`slowwave.tasks.llm.grounding`). Likeness is the cosine of i
 and to the summary of the tier above that contains it.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from slowwave.schemas.counters import CountByKind
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.quotes import is_unspaced
 from slowwave.text.pyramid import MASTER
@@ -132,28 +133,28 @@ def _compute_likeness(
     )
 
 
-def count_coherence(summaries: Sequence[Coherence]) -> dict[str, int]:
+def count_coherence(
+    summaries: Sequence[Coherence],
+) -> dict[CountByKind, dict[str, int]]:
     """Return figures for a report by tier: mean percentages, and the number of summaries that are not founded."""
-    figures = {}
+    figures: dict[CountByKind, dict[str, int]] = defaultdict(dict)
     for tier in sorted(
         {summary.tier for summary in summaries}, key=lambda tier: (tier == MASTER, tier)
     ):
         of_tier = [summary for summary in summaries if summary.tier == tier]
         name = "masters" if tier == MASTER else f"tier {tier}"
-        figures[f"{name} by the model"] = len(of_tier)
+        figures[CountByKind.TIER_SIZE][name] = len(of_tier)
         if covered := [
             summary.coverage for summary in of_tier if summary.coverage is not None
         ]:
-            figures[f"{name}, words of members, percent"] = round(100 * fmean(covered))
-        figures[f"{name}, saying what no member says"] = sum(
+            figures[CountByKind.TIER_COVERAGE][name] = round(100 * fmean(covered))
+        figures[CountByKind.TIER_UNFOUNDED][name] = sum(
             summary.unfounded is not None for summary in of_tier
         )
-        for values, of in (
-            ((summary.likeness for summary in of_tier), "members"),
-            ((summary.above for summary in of_tier), "the tier above"),
+        for count, values in (
+            (CountByKind.TIER_LIKE_MEMBERS, (summary.likeness for summary in of_tier)),
+            (CountByKind.TIER_LIKE_ABOVE, (summary.above for summary in of_tier)),
         ):
             if likenesses := [value for value in values if value is not None]:
-                figures[f"{name}, likeness to {of}, percent"] = round(
-                    100 * fmean(likenesses)
-                )
+                figures[count][name] = round(100 * fmean(likenesses))
     return figures

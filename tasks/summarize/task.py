@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.llm.budget import estimate_tokens
+from slowwave.schemas.counters import Count
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPICS, TRUST
@@ -191,7 +192,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             if only is None
             else every.filter(pl.col("session_id").is_in(sorted(only)))
         )
-        report.counts["sessions summarised"] = pending.height
+        report.counts[Count.SESSIONS_SUMMARISED] = pending.height
         talk = (
             _read_topic_talk(job, key, by_model=model is not None)
             if only is None
@@ -212,12 +213,11 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             of_sessions,
             set(every["session_id"]) - set(pending["session_id"]),
         )
-        if only is None:
-            note_failed_units(job, report, "topic", of_topics)
         _delete_replaced(job.store, key, {*waiting, *failed}, only)
         if only is None:
+            note_failed_units(job, report, "topic", of_topics)
             _write_topic_texts(job.store)
-        report.counts["summaries that wait for a model"] = job.store.count(
+        report.counts[Count.SUMMARIES_STALE] = job.store.count(
             SUMMARIES, pc.field("stale")
         )
     return report
@@ -354,7 +354,8 @@ def _measure_written(
         if f"{row['scope_id']}/{row['tier']}/{row['seq']}" in narrator.written
     ]
     measured = measure_summaries(job.store, own_rows, job.settings.pyramid.sum_window)
-    report.counts.update(count_coherence(measured))
+    for count, tiers in count_coherence(measured).items():
+        report.kinds[count].update(tiers)
 
 
 def _grow_and_store(
@@ -386,9 +387,9 @@ def _grow_and_store(
             key,
         )
         gone += scope.before.keys() - groups.keys()
-        report.counts["groups that lost a member"] += scope.lost
+        report.counts[Count.GROUPS_SHRUNK] += scope.lost
         if scope.scope == SummaryScope.TOPIC:
-            report.counts["topic groups sealed"] += len(made)
+            report.counts[Count.GROUPS_SEALED] += len(made)
     if narrator:
         _close_writer(job, narrator, report)
     _store_summaries(job, rows, gone, report)
@@ -417,7 +418,7 @@ def _extract_texts(
         for at, draft in enumerate(drafts)
         if not texts[at]
     ]
-    step = ShardStep("summaries", key, WRITTEN, write_shard)
+    step = ShardStep(name="summaries", settings=key, schema=WRITTEN, do=write_shard)
     for row in spread(
         job.executor, step, pa.Table.from_pylist(rows, schema=DRAFTS), "scope_id"
     ).to_pylist():
@@ -661,13 +662,13 @@ def _build_scope(
 ) -> Scope:
     """Return a topic or session ready to grow, after removing lost members."""
     built = Scope(
-        scope,
-        scope_id,
-        about,
-        pyramid,
-        {},
-        0,
-        grow_by_tier(pyramid, members, shape, scope, scope_id),
+        scope=scope,
+        id=scope_id,
+        about=about,
+        pyramid=pyramid,
+        before={},
+        lost=0,
+        growth=grow_by_tier(pyramid, members, shape, scope, scope_id),
     )
     built.before = built.collect_groups()
     built.lost = mend(pyramid, members, scope, scope_id)
@@ -684,7 +685,14 @@ def build_session_members(
         weights = estimate_tokens(texts)
         parts = zip(rows, texts, weights, strict=True)
         return [
-            Member(r["message_id"], text, r["ts"], None, name_speaker(r), weight)
+            Member(
+                id=r["message_id"],
+                text=text,
+                at=r["ts"],
+                last_at=None,
+                speaker=name_speaker(r),
+                weight=weight,
+            )
             for r, text, weight in parts
         ]
     return [
@@ -802,7 +810,10 @@ def _outline_sessions(
     """Return by session what is written without a model: title, master summary, and texts of messages."""
     words = job.settings.pyramid.get_words(MASTER)
     step = ShardStep(
-        "sessions", key, TOLD, partial(weigh_shard, every=every, words=words)
+        name="sessions",
+        settings=key,
+        schema=TOLD,
+        do=partial(weigh_shard, every=every, words=words),
     )
     return {
         row["session_id"]: row

@@ -21,6 +21,7 @@ from pydantic import Field
 from rapidfuzz import fuzz, process
 
 from slowwave.engines.llm.protocol import NON_EMPTY, AnswerModel, Completion, Request
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CLAIMS, TOPICS
 from slowwave.schemas.vocabulary import Status
@@ -359,8 +360,8 @@ def place_by_model(
     rows = sort_by_time(pending)
     board = Board(_build_board_topics(job.store, topics), SAMPLES)
     waiting = _place_in_waves(job, rows, board, model, report)
-    report.counts["claims placed by the model"] += len(board.placed)
-    report.counts["claims left for another night"] += len(waiting)
+    report.counts[Count.CLAIMS_PLACED_BY_MODEL] += len(board.placed)
+    report.kinds[CountByKind.WAITING]["claims"] += len(waiting)
     own = _collect_assigned(rows, board, key)
     rest = [
         r

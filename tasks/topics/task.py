@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.protocol import Vectors
+from slowwave.schemas.counters import Count
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.rows import TopicEventRow, TopicRow
 from slowwave.schemas.tables import CLAIMS, MARKS, MESSAGES, TOPIC_HISTORY, TOPICS
@@ -92,7 +93,7 @@ def assign_topics(job: Job) -> StepReport:
         else:
             while _split_oversized(job, key, report):
                 refresh()  # until nothing is left to split, else the next night would
-        report.counts["topics"] = job.store.count(TOPICS)
+        report.counts[Count.TOPICS] = job.store.count(TOPICS)
     return report
 
 
@@ -177,7 +178,7 @@ def _merge_or_split(
     """
     merged = find_merges_by_model(job, model, report)
     if merged:
-        report.counts["topics merged"] += len(merged)
+        report.counts[Count.TOPICS_MERGED] += len(merged)
         none = Assigned(CLAIMS.make_empty_table(), TOPICS.make_empty_table(), merged)
         _store_places(job.store, _collect_placed_rows(job.store, none, key))
     if merged is None:
@@ -189,7 +190,7 @@ def _merge_or_split(
         if parts is None:
             return None
         if parts.claims.num_rows:
-            report.counts["topics split"] += 1
+            report.counts[Count.TOPICS_SPLIT] += 1
             _store_splits(job.store, [(topic, parts)], parts.claims, key)
             return True
     return False
@@ -292,7 +293,7 @@ def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
     splits, moved = _collect_splits(job.store, sizes, everything, key)
     if splits:
         _store_splits(job.store, splits, moved, key)
-    report.counts["topics split"] += len(splits)
+    report.counts[Count.TOPICS_SPLIT] += len(splits)
     return bool(splits)
 
 

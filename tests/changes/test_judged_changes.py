@@ -17,6 +17,7 @@ from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.run import open_run
 from slowwave.flows.plan import PlanLine, plan_night
+from slowwave.schemas.counters import Count
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import (
     LLMSettings,
@@ -369,13 +370,13 @@ def test_a_model_frees_what_was_retired_and_no_night_without_one_judges_it_again
     before = statuses(store)
     assert before["superseded"] > 0
     report = judge_store(store, "faithful")
-    assert report.counts["judged by the model"] == len(ledger(store, "judgement")) > 0
+    assert report.counts[Count.JUDGED_BY_MODEL] == len(ledger(store, "judgement")) > 0
     assert statuses(store)["superseded"] == 0
     linked = {row["from_id"] for row in ledger(store, "doubt")}
     freed = {row["from_id"] for row in ledger(store, "supersession")}
     assert freed <= linked
     versions = Store.open(store).read_versions(TABLES.values())
-    assert judge_store(store, "faithful").counts["judged by the model"] == 0
+    assert judge_store(store, "faithful").counts[Count.JUDGED_BY_MODEL] == 0
     assert Store.open(store).read_versions(TABLES.values()) == versions
     news = session(
         store.parent, "c", 12, [("user", "The seat map is red."), ("assistant", "Yes.")]
@@ -409,13 +410,11 @@ def test_a_model_that_is_trusted_retires_what_both_claims_bear_out_and_its_verdi
         store, "replacing", supersede=SupersedeSettings(trust=False)
     )
     linked = statuses(store)["superseded"]
-    assert untrusted.counts["judged by the model"] > 0
+    assert untrusted.counts[Count.JUDGED_BY_MODEL] > 0
     # The setting is another judge's, whose answers are kept.
     trusted = judge_store(store, "replacing")
     assert (
-        trusted.counts["scripted: requests"]
-        == trusted.counts["scripted: cache hits"]
-        > 0
+        trusted.usage["scripted"].requests == trusted.usage["scripted"].cache_hits > 0
     )
     assert statuses(store)["superseded"] > linked >= before
     assert "a model says replaces" in " ".join(
@@ -442,13 +441,13 @@ def test_an_answer_that_is_none_is_quarantined_and_the_classifiers_outcome_stand
         if row["step"] == "supersede"
     ]
     # One prompt has all pairs.
-    assert len(rows) == report.counts["rows in quarantine"] == 1
+    assert len(rows) == report.counts[Count.ANSWERS_QUARANTINED] == 1
     assert len(ledger(store, "judgement")) > 1
     assert all(
         "can't help" in row["excerpt"] and row["reason"] and not row["resolved"]
         for row in rows
     )
-    assert judge_store(store, "refusing").counts["judged by the model"] == 0
+    assert judge_store(store, "refusing").counts[Count.JUDGED_BY_MODEL] == 0
 
 
 def test_what_waits_is_reported_and_asked_by_the_next_night_which_has_the_first_answers(
@@ -456,29 +455,27 @@ def test_what_waits_is_reported_and_asked_by_the_next_night_which_has_the_first_
 ) -> None:
     few = {"supersede": SupersedeSettings(pairs=1)}
     first = judge_store(store, "changing", **few)
-    waiting = first.counts["left to the classifier for another night"]
+    waiting = first.counts[Count.LEFT_TO_CLASSIFIER]
     assert (
-        first.counts["judged by the model"],
-        first.counts["scripted: requests"],
+        first.counts[Count.JUDGED_BY_MODEL],
+        first.usage["scripted"].requests,
     ) == (1, 1)
     assert waiting > 0
     second = judge_store(store, "changing", **few)
-    assert second.counts["left to the classifier for another night"] == waiting - 1
+    assert second.counts[Count.LEFT_TO_CLASSIFIER] == waiting - 1
     assert Store.open(store).count(COMPLETIONS) == 2
     gone = judge_store(store, "absent")
-    assert (gone.counts["judged by the model"], gone.counts["rows in quarantine"]) == (
+    assert (
+        gone.counts[Count.JUDGED_BY_MODEL],
+        gone.counts[Count.ANSWERS_QUARANTINED],
+    ) == (
         0,
         0,
     )
     spent = judge_store(store, "changing", model=LLMSettings(max_tokens=10))
-    assert spent.counts["left to the classifier for another night"] == waiting - 1
-    assert (
-        judge_store(store, "changing").counts[
-            "left to the classifier for another night"
-        ]
-        == 0
-    )
-    assert judge_store(store, "changing").counts["scripted: requests"] == 0
+    assert spent.counts[Count.LEFT_TO_CLASSIFIER] == waiting - 1
+    assert judge_store(store, "changing").counts[Count.LEFT_TO_CLASSIFIER] == 0
+    assert not judge_store(store, "changing").usage
 
 
 def test_answers_are_kept_and_verdicts_that_were_lost_cost_nothing(store: Path) -> None:
@@ -499,8 +496,8 @@ def test_answers_are_kept_and_verdicts_that_were_lost_cost_nothing(store: Path) 
     run_night([news], plain(store))
     again = judge_store(store, "changing")
     assert (
-        again.counts["scripted: cache hits"]
-        >= first.counts["judged by the model"] - 1
+        again.usage["scripted"].cache_hits
+        >= first.counts[Count.JUDGED_BY_MODEL] - 1
         > 0
     )
 

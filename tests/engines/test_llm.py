@@ -23,6 +23,7 @@ from slowwave.engines.llm.protocol import (
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.engines.llm.select import ChainLLM, select_llm
 from slowwave.engines.llm.vllm import EngineDied, VLLMOffline
+from slowwave.schemas.counters import ModelUsage
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings
 from slowwave.tasks.job import StepReport
@@ -250,18 +251,19 @@ def test_usage_counts_what_was_paid_by_model() -> None:
             lambda _, c: c.value,
         )
     model.record_usage(report := StepReport("observe"))
-    counts = {
-        "requests": 4,
-        "cache hits": 2,
-        "prompt tokens": 2,
-        "answer tokens": 9,
-        "errors (empty)": 2,
-    }
-    assert report.counts - Counter({"scripted: milliseconds": 9_999}) == {
-        f"scripted: {k}": n for k, n in counts.items()
+    (used,) = report.usage.values()
+    assert report.usage == {
+        "scripted": ModelUsage(
+            requests=4,
+            cache_hits=2,
+            prompt_tokens=2,
+            answer_tokens=9,
+            milliseconds=used.milliseconds,
+            errors=Counter(empty=2),
+        )
     }
     model.record_usage(again := StepReport("topics"))
-    assert not again.counts
+    assert not again.usage
 
 
 def test_tokens_are_estimated_by_kind() -> None:

@@ -21,6 +21,7 @@ from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.memory import Memory
 from slowwave.recall.probes import FIRST, STILL, find_answered
 from slowwave.recall.release.view import View
+from slowwave.schemas.counters import Count
 from slowwave.schemas.settings import GateSettings, Settings
 from slowwave.schemas.tables import (
     CLAIMS,
@@ -364,13 +365,16 @@ def test_rows_that_can_not_be_used_are_set_aside_and_the_night_goes_on(
     some = write_talk(twelve / "some.jsonl", 20, 20)
     some.write_text(some.read_text().replace('"user"', '"oracle"', 25))
     report = run_night([some], settings).check_complete()
-    assert (report.steps[0].counts["quarantined"], report.steps[0].rows_out) == (25, 35)
+    assert (
+        report.steps[0].counts[Count.LINES_QUARANTINED],
+        report.steps[0].rows_out,
+    ) == (25, 35)
 
     most = write_talk(twelve / "most.jsonl", 50, 33)
     most.write_text(most.read_text().replace('"user"', '"oracle"', 97))
     report = run_night([most], settings)
     assert (
-        report.steps[0].counts["quarantined"],
+        report.steps[0].counts[Count.LINES_QUARANTINED],
         report.steps[0].rows_out,
         report.held,
     ) == (1, 0, [])

@@ -23,6 +23,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.plan import plan_night
 from slowwave.flows.reprocess import Selection, list_masters, run_reprocess
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -37,7 +38,7 @@ from slowwave.schemas.tables import (
     TOPICS,
 )
 from slowwave.store import Store
-from slowwave.tasks.job import StepReport
+from slowwave.tasks.job import StepReport, sum_usage
 from slowwave.tasks.llm.ask import Model
 from slowwave.tasks.llm.library import Library
 from slowwave.tasks.observe.by_model import extract_claims
@@ -75,8 +76,7 @@ def steps(report: RunReport) -> dict[str, StepReport]:
 
 def paid(report: RunReport) -> int:
     """Requests that were not answered from the cache."""
-    counts = [step.counts for step in report.steps]
-    return sum(c["scripted: requests"] - c["scripted: cache hits"] for c in counts)
+    return sum(used.paid_requests for used in sum_usage(report.steps).values())
 
 
 @pytest.fixture(scope="module")
@@ -220,9 +220,9 @@ def test_another_prompt_makes_what_rests_on_it_pending_and_nothing_else(
         "rollup",
         "publish",
     }
-    counts = done["rollup"].counts
+    used = done["rollup"].usage["scripted"]
     # A master for each session.
-    assert counts["scripted: requests"] - counts["scripted: cache hits"] == 20
+    assert used.paid_requests == 20
 
 
 def test_of_a_model_that_declines_everything_there_is_no_claim_and_the_night_releases(
@@ -271,7 +271,7 @@ def test_a_session_waits_until_the_server_is_back(tmp_path: Path) -> None:
     path, store = chat(tmp_path, "a", 2, SAID), tmp_path / "s"
     first = run_night([path], settings(store, "absent"))
     assert first.release is not None  # what was read is released
-    assert steps(first)["observe"].counts["sessions left for another night"] == 1
+    assert steps(first)["observe"].kinds[CountByKind.WAITING]["sessions"] == 1
     why = "scripted left 1 request unanswered: unavailable: no server answered"
     assert steps(first)["observe"].failed == [why]
     assert Store.open(store).count(CLAIMS) == 0
@@ -290,13 +290,7 @@ def test_a_budget_stops_a_night_cleanly_and_the_next_ones_go_on_to_the_same_end(
     parts, spent = tmp_path / "parts", []
     for _ in range(60):
         report = run_night([CHATS], settings(parts, model={"max_tokens": 12_000}))
-        counts = [step.counts for step in report.steps]
-        spent.append(
-            sum(
-                c["scripted: prompt tokens"] + c["scripted: answer tokens"]
-                for c in counts
-            )
-        )
+        spent.append(sum(used.tokens for used in sum_usage(report.steps).values()))
         if not spent[-1]:
             break
     assert 3 < len(spent) < 60
@@ -327,7 +321,7 @@ def test_a_window_too_small_for_a_prompt_is_an_engine_that_is_not_there(
     )
     assert (done.claims, len(done.pending)) == (
         [],
-        report.counts["sessions left for another night"],
+        report.kinds[CountByKind.WAITING]["sessions"],
     )
     assert all("lower extract.answer_tokens" in why for why in done.pending.values())
 
@@ -393,7 +387,7 @@ def test_a_long_session_is_cut_distilled_and_consolidated(tmp_path: Path) -> Non
         )
         > 4
     )
-    assert steps(report)["observe"].counts["claims kept"] == 72
+    assert steps(report)["observe"].counts[Count.CLAIMS_KEPT] == 72
 
 
 def test_counts_reconcile_whatever_the_model_does(tmp_path: Path) -> None:
@@ -404,7 +398,7 @@ def test_counts_reconcile_whatever_the_model_does(tmp_path: Path) -> None:
     held = [
         row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"
     ]
-    assert observed.counts["rows in quarantine"] == len(held)
+    assert observed.counts[Count.ANSWERS_QUARANTINED] == len(held)
     assert {c["observer"] for c in store.read(CLAIMS).to_pylist()} == {"scripted"}
     spoken = store.count(GISTS)
     assert steps(report)["gists"].rows_in == spoken
@@ -505,7 +499,7 @@ def test_what_an_agent_says_of_itself_is_its_own_topic_and_one_message_is_not_su
     report = run_night(
         paths, Settings(store=tmp_path / "store", encoder="hash-384", models=models)
     )  # type: ignore[arg-type]
-    assert steps(report)["rollup"].counts["scripted: requests"] == 1
+    assert steps(report)["rollup"].usage["scripted"].requests == 1
     store = Store.open(tmp_path / "store")
     solo = next(
         row for row in store.read(SUMMARIES).to_pylist() if SAID[3][:20] in row["text"]

@@ -14,6 +14,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import STEP_NAMES
 from slowwave.flows.plan import plan_night
 from slowwave.flows.reprocess import FORGET, Selection, run_reprocess
+from slowwave.schemas.counters import Count
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -426,7 +427,7 @@ def test_real_transcripts_and_a_public_chat_give_whole_nights(
     report = run_night(
         [bench_data / "fixtures", tmp_path / "locomo.jsonl"], settings(tmp_path / "s")
     )
-    assert steps(report)["read"].counts["files"] == 17
+    assert steps(report)["read"].counts[Count.FILES] == 17
     store = Store.open(tmp_path / "s")
     locomo = [
         r

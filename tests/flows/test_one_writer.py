@@ -27,6 +27,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.plan import plan_night
 from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.flows.status import measure_waiting
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -115,7 +116,7 @@ def name_writers(store: Path) -> list[str | None]:
     return [release.writer for release in read_releases(Store.open(store))]
 
 
-def count(report: RunReport, name: str) -> int:
+def count(report: RunReport, name: Count) -> int:
     return sum(step.counts[name] for step in report.steps)
 
 
@@ -509,7 +510,7 @@ def test_a_session_that_has_grown_keeps_its_claims_while_it_waits(
     with monkeypatch.context() as trouble:
         trouble.setattr(scripts, "faithful", scripts.absent)
         night = run_night([write_talks(talks)], settings(store))
-    assert count(night, "sessions left for another night") == 4
+    assert sum(s.kinds[CountByKind.WAITING]["sessions"] for s in night.steps) == 4
     assert night.failures
     after = Store.open(store).read(CLAIMS).to_pylist()
     assert sorted(after, key=lambda row: row["claim_id"]) == sorted(
@@ -653,11 +654,7 @@ def test_each_task_is_asked_of_its_own_model_and_each_level_has_its_length(
         "In 60 words."
     }
     assert "daily life" in {row["name"] for row in store.read(TOPICS).to_pylist()}
-    asked = {
-        step.step
-        for step in report.steps
-        if any(": requests" in name for name in step.counts)
-    }
+    asked = {step.step for step in report.steps if step.usage}
     assert asked >= {"gists", "observe", "supersede", "assign", "rollup"}
     assert store.count(MERGES, pc.field("kind") == "duplicate") >= 3
     levels = {
@@ -669,7 +666,7 @@ def test_each_task_is_asked_of_its_own_model_and_each_level_has_its_length(
     }
     longer = run_night([talks], make_settings(settings.store, pyramid=levels))
     # Of another length: they are written again.
-    assert count(longer, "summaries by the model") > 4
+    assert count(longer, Count.SUMMARIES_BY_MODEL) > 4
     rows = store.read(SUMMARIES, where=pc.field("scope") == "session").to_pylist()
     lengths = {(0, "In 20 words."), (1, "In 30 words."), (-1, "In 90 words.")}
     assert lengths <= {(row["tier"], row["text"]) for row in rows}

@@ -16,10 +16,12 @@ from slowwave.flows.plan import (
     measure_usage,
     plan_night,
 )
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import LLMSettings, Settings
 from slowwave.schemas.tables import GISTS, TABLES
 from slowwave.store import Store
+from slowwave.tasks.job import sum_usage
 from tests.command_line import typed
 from tests.talk_files import session
 
@@ -41,12 +43,13 @@ def test_the_plan_foretells_the_prompts_of_the_night_and_then_the_cache(
     assert not (tmp_path / "s").exists()
     report = run_night([CHATS], options)
     lines = {line.step: line for line in plan.lines}
-    steps = {step.step: step.counts for step in report.steps}
-    assert lines["observe"].requests == steps["observe"]["scripted: requests"]
+    observe = {step.step: step for step in report.steps}["observe"]
+    used = observe.usage["scripted"]
+    assert lines["observe"].requests == used.requests
     # the template's tokens are counted
-    assert lines["observe"].prompt_tokens >= steps["observe"]["scripted: prompt tokens"]
+    assert lines["observe"].prompt_tokens >= used.prompt_tokens
     # the other steps by their default rates a message
-    messages = steps["observe"]["messages shown to the model"]
+    messages = observe.counts[Count.MESSAGES_SHOWN]
     assert {step for step, line in lines.items() if line.estimated} == {
         "gists",
         "supersede",
@@ -62,9 +65,7 @@ def test_the_plan_foretells_the_prompts_of_the_night_and_then_the_cache(
     # Claims pending, answers kept.
     redone = plan_night([CHATS], options.model_copy(update={"encoder": "hash-384b"}))
     observed = {line.step: line for line in redone.lines}["observe"]
-    assert (
-        observed.cached == observed.requests == steps["observe"]["scripted: requests"]
-    )
+    assert observed.cached == observed.requests == used.requests
     assert (observed.prompt_tokens, observed.answer_tokens) == (0, 0)
 
 
@@ -72,8 +73,8 @@ def test_later_steps_cost_by_message_what_they_cost_in_earlier_nights_of_the_mod
     tmp_path: Path,
 ) -> None:
     options = settings(tmp_path / "s")
-    night = {step.step: step.counts for step in run_night([CHATS], options).steps}
-    messages = night["observe"]["messages shown to the model"]
+    night = {step.step: step for step in run_night([CHATS], options).steps}
+    messages = night["observe"].counts[Count.MESSAGES_SHOWN]
     new = session(
         tmp_path,
         "s1",
@@ -82,17 +83,10 @@ def test_later_steps_cost_by_message_what_they_cost_in_earlier_nights_of_the_mod
     )
     lines = {line.step: line for line in plan_night([new], options).lines}
     for step in ("gists", "assign", "rollup"):
+        used = night[step].usage["scripted"]
         assert lines[step].units == 6  # messages of the new session: nothing else waits
-        assert (
-            lines[step].prompt_tokens
-            == round(6 * night[step]["scripted: prompt tokens"] / messages)
-            > 0
-        )
-        assert (
-            lines[step].answer_tokens
-            == round(6 * night[step]["scripted: answer tokens"] / messages)
-            > 0
-        )
+        assert lines[step].prompt_tokens == round(6 * used.prompt_tokens / messages) > 0
+        assert lines[step].answer_tokens == round(6 * used.answer_tokens / messages) > 0
 
 
 def test_what_an_earlier_night_left_is_foretold_too(tmp_path: Path) -> None:
@@ -102,8 +96,8 @@ def test_what_an_earlier_night_left_is_foretold_too(tmp_path: Path) -> None:
     )
     left = plan_night([CHATS], short)
     assert left.prompt_tokens > 0
-    counts = {step.step: step.counts for step in run_night([CHATS], short).steps}
-    paid = sum(c["scripted: prompt tokens"] for c in counts.values())
+    usage = sum_usage(run_night([CHATS], short).steps)
+    paid = usage["scripted"].prompt_tokens
     assert paid > 0
     assert left.prompt_tokens == pytest.approx(paid, rel=0.6)
     gists = {line.step: line for line in plan_night([CHATS], settings(tmp_path)).lines}[
@@ -172,17 +166,18 @@ def test_a_line_expects_what_its_messages_lead_to_and_no_more_than_a_night_asks(
 
 
 def test_rates_are_measured_from_the_runs_of_the_same_model() -> None:
-    counts = {
-        "m: requests": 12,
-        "m: cache hits": 2,
-        "m: prompt tokens": 20_000,
-        "m: answer tokens": 5_000,
+    used = {
+        "requests": 12,
+        "cache_hits": 2,
+        "prompt_tokens": 20_000,
+        "answer_tokens": 5_000,
+        "milliseconds": 25_000,
     }
-    counts |= {"m: milliseconds": 25_000, "messages shown to the model": 60}
+    counts = {Count.MESSAGES_SHOWN: 60}
     report = json.dumps(
         {
             "steps": [
-                {"step": "observe", "counts": counts},
+                {"step": "observe", "counts": counts, "usage": {"m": used}},
                 {"step": "read", "counts": {"files": 3}},
             ]
         }
@@ -201,11 +196,11 @@ def test_a_night_that_left_something_waiting_counts_together_with_the_one_that_d
 ):
     def write_report(messages: int, left: int, **tokens: int) -> str:
         steps = [
-            {"step": step, "counts": {"m: requests": 1, "m: prompt tokens": n}}
+            {"step": step, "usage": {"m": {"requests": 1, "prompt_tokens": n}}}
             for step, n in tokens.items()
         ]
-        steps[0]["counts"] |= {"messages shown to the model": messages}
-        steps[1]["counts"] |= {"summaries left for another night": left}
+        steps[0] |= {"counts": {Count.MESSAGES_SHOWN: messages}}
+        steps[1] |= {"kinds": {CountByKind.WAITING: {"summaries": left}}}
         return json.dumps({"steps": steps})
 
     models = {"observe": "m", "rollup": "m"}
@@ -225,7 +220,7 @@ def test_a_step_that_an_earlier_night_left_out_is_foretold_for_the_messages_that
 ) -> None:
     report = run_night([CHATS], settings(tmp_path / "s", models={"summaries": "off"}))
     messages = {step.step: step.counts for step in report.steps}["observe"][
-        "messages shown to the model"
+        Count.MESSAGES_SHOWN
     ]
     plan = {
         line.step: line for line in plan_night([CHATS], settings(tmp_path / "s")).lines

@@ -22,6 +22,7 @@ from slowwave.schemas.tables import (
     TOPICS,
 )
 from slowwave.store import Store
+from slowwave.tasks.job import sum_usage
 from tests import cassette
 from tests.cassette import REPLAY
 from tests.command_line import typed
@@ -45,14 +46,12 @@ def test_the_plan_foretold_each_task_within_a_tenth(
     plan = plan_night(
         [SAMPLES], Settings(store=tmp_path / "store", encoder="hash-384", llm=REPLAY)
     )
-    counts = {step.step: step.counts for step in night[1].steps}
+    usage = {step.step: step.usage["scripted"] for step in night[1].steps if step.usage}
     lines = [line for line in plan.lines if line.requests]
     assert [line.step for line in lines] == ["observe", "supersede", "assign", "rollup"]
     for line in lines:
-        asked = [
-            counts[line.step][f"scripted: {what}"]
-            for what in ("requests", "prompt tokens", "answer tokens")
-        ]
+        used = usage[line.step]
+        asked = [used.requests, used.prompt_tokens, used.answer_tokens]
         told = [line.requests, line.prompt_tokens, line.answer_tokens]
         assert told == pytest.approx(asked, rel=0.1), line.step
 
@@ -72,7 +71,9 @@ def test_every_question_has_its_answer_and_the_cassette_says_whose(
     store = Store.open(night[0])
     failed = store.read(COMPLETIONS, where=pc.field("error").is_valid()).to_pylist()
     errors = [
-        name for step in night[1].steps for name in step.counts if "errors" in name
+        kind
+        for used in sum_usage(night[1].steps).values()
+        for kind in used.errors.elements()
     ]
     # A prompt that was changed is asked again: see tests/cassette.py.
     assert (failed, errors, night[1].failures) == ([], [], [])

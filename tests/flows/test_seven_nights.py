@@ -13,6 +13,7 @@ import pytest
 
 from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
+from slowwave.schemas.counters import Count
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPICS
 from slowwave.schemas.vocabulary import MODEL_KEY, SPOKEN, Status
@@ -154,7 +155,7 @@ def do_nights(
                 default=0,
             )
             / claims,
-            "report": {step.step: dict(step.counts) for step in report.steps},
+            "report": {step.step: step.counts for step in report.steps},
         }
 
 
@@ -195,10 +196,7 @@ def test_every_night_is_released_and_no_summary_but_the_models_stands(
     assert [night["by_model"] - night["summaries"] for night in nights] == [0] * 7
     assert [night["stale"] for night in nights] == [0] * 7
     assert nights[-1]["claims"] > 150
-    lost = [
-        night["report"]["rollup"].get("groups that lost a member", 0)
-        for night in nights
-    ]
+    lost = [night["report"]["rollup"][Count.GROUPS_SHRUNK] for night in nights]
     assert sum(lost) >= least_lost  # or it is easy
     of_topics = store.read(SUMMARIES, where=pc.field("scope") == "topic").to_pylist()
     large = {
@@ -231,7 +229,5 @@ def test_topics_merge_and_no_base_topic_holds_more_than_a_quarter(
         for row in store.read(TOPICS).to_pylist()
         if row["name"] in SYNONYMS and row["size"]
     ]
-    assert (
-        sum(night["report"]["assign"].get("topics merged", 0) for night in nights) > 10
-    )
+    assert sum(night["report"]["assign"][Count.TOPICS_MERGED] for night in nights) > 10
     assert len(left) <= 3

@@ -32,6 +32,7 @@ from slowwave.schemas.tables import (
     Table,
 )
 from slowwave.store import Store
+from slowwave.tasks.job import parse_steps
 from tests.vllm_servers import free_port, generated, kill, served, wait_for
 
 pytestmark = [
@@ -152,17 +153,9 @@ def check(store: Path, model: str) -> None:
 def asked(store: Path) -> dict[str, int]:
     """Requests of the last run by step, those answered from the cache left out."""
     last = max(rows(store, RUNS), key=lambda run: run["started_at"])  # type: ignore[arg-type,return-value]
-    counts = {
-        step["step"]: step["counts"]
-        for step in json.loads(str(last["report"]))["steps"]
-    }
     return {
-        step: sum(
-            n if ": requests" in name else -n
-            for name, n in c.items()
-            if name.endswith(("requests", "cache hits"))
-        )
-        for step, c in counts.items()
+        step.step: sum(used.paid_requests for used in step.usage.values())
+        for step in parse_steps(str(last["report"]))
     }
 
 

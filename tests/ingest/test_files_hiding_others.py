@@ -8,6 +8,7 @@ import pytest
 
 from slowwave.flows.export import export_tables
 from slowwave.flows.nightly import run_night
+from slowwave.schemas.counters import Count
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, QUARANTINE
 from slowwave.store import Store
@@ -26,7 +27,7 @@ SAID = {
 }
 
 
-def find(folder: Path) -> tuple[list[str], dict[str, int]]:
+def find(folder: Path) -> tuple[list[str], dict[Count, int]]:
     left_out = LeftOut()
     found = [
         path.relative_to(folder).as_posix() for path in find_files([folder], left_out)
@@ -78,7 +79,7 @@ def test_a_store_and_an_exports_tables_are_left_out_and_what_lies_beside_them_is
         "out/sub/below.jsonl",
         "store/beside.jsonl",
     ]
-    assert counts["stores of slowwave's"] == 1
+    assert counts[Count.STORES] == 1
     # A talk of a table's name is no table.
     put(tmp_path / "in" / "out" / "topics.jsonl", (SAID,))
     assert "out/topics.jsonl" in find(tmp_path / "in")[0]

@@ -11,6 +11,7 @@ from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.onnx import open_onnx_encoder
 from slowwave.engines.encoders.protocol import without_new_graphs
 from slowwave.flows.nightly import run_night
+from slowwave.schemas.counters import CountByKind
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.layers import (
@@ -165,7 +166,7 @@ def test_a_night_says_which_reader_read_and_reads_again_in_layers(
     def observe():
         report = run_night([folder], settings)
         (step,) = [step for step in report.steps if step.step == "observe"]
-        read = {key: n for key, n in step.counts.items() if "read by" in key}
+        read = step.kinds[CountByKind.SESSIONS_READ]
         return read, step.notes
 
     for opened in (load_shipped, can_open_layers, open_onnx_encoder):
@@ -173,10 +174,10 @@ def test_a_night_says_which_reader_read_and_reads_again_in_layers(
     with monkeypatch.context() as patched, without_new_graphs():
         patched.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
         assert not can_open_layers()
-    assert observe() == ({"sessions read by regression": 1}, [NOT_IN_LAYERS])
+    assert observe() == ({"regression": 1}, [NOT_IN_LAYERS])
     # the first session is not read again as long as it is so
     write("t", "phone numbers are kept 90 days", "all amounts are in cents")
-    assert observe() == ({"sessions read by regression": 1}, [NOT_IN_LAYERS])
+    assert observe() == ({"regression": 1}, [NOT_IN_LAYERS])
     can_open_layers.cache_clear()
     write("u", "the board shows UTC alone", "gaps are never filled")
-    assert observe() == ({"sessions read by layers": 3}, [])
+    assert observe() == ({"layers": 3}, [])

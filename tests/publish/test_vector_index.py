@@ -10,6 +10,7 @@ import pytest
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
+from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import EXCLUSIONS, PASSAGES
 from slowwave.schemas.vocabulary import RunStatus
@@ -24,7 +25,6 @@ from tests.many_claims import WORDS, name, write_rows
 from tests.talk_files import write_talk
 
 ROWS, START = 3_000, datetime(2026, 1, 1, tzinfo=UTC)
-FOUND = "passages: nearest found by index, of 1,000"
 
 
 def write_passages(store: Store, numbers: range) -> list[str]:
@@ -65,9 +65,11 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         compact_store(store, fewest=fewest)
         report = release(root)
         assert not report.failed
-        assert (FOUND in report.counts) == (root == tmp_path)
-        assert report.counts["rows not indexed"] == 0
-        assert 500 < report.counts["bytes a row"] < 9_000
+        assert (PASSAGES.name in report.kinds[CountByKind.NEAREST_FOUND]) == (
+            root == tmp_path
+        )
+        assert report.counts[Count.ROWS_UNINDEXED] == 0
+        assert 500 < report.counts[Count.BYTES_A_ROW] < 9_000
     return tmp_path
 
 
@@ -105,7 +107,7 @@ def test_what_is_added_is_indexed_and_found(root: Path) -> None:
         max(len(one.segments) for one in dataset.describe_indices())
         <= indexes.MOST_PARTS + 1
     )
-    assert release(root).counts[FOUND] >= 980
+    assert release(root).kinds[CountByKind.NEAREST_FOUND][PASSAGES.name] >= 980
     (first, *_) = Memory.open(root, encoder=HashEncoder()).recall(texts[2])
     assert first.text == texts[2]
 
@@ -119,7 +121,7 @@ def test_an_index_of_vectors_that_is_gone_is_built_anew_and_released(
         "index.idx"
     }
     compact_store(store, fewest=ROWS)
-    assert release(root).counts[FOUND] >= 980
+    assert release(root).kinds[CountByKind.NEAREST_FOUND][PASSAGES.name] >= 980
     assert not [part for part in check_store(store.dir).damage if part.release != "r1"]
     memory = Memory.open(root, encoder=HashEncoder())
     assert memory.get_view().find_broken_index(PASSAGES) is None
@@ -140,7 +142,7 @@ def test_a_release_whose_index_misses_rows_is_held_back(
     again = release(root)  # without the index, which was dropped
     assert not again.failed
     assert again.rows_out == ROWS + 1
-    assert FOUND not in again.counts
+    assert PASSAGES.name not in again.kinds[CountByKind.NEAREST_FOUND]
 
 
 def test_what_came_with_a_night_that_an_index_alone_held_back_is_kept(

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from slowwave.schemas.counters import describe_counts
 from slowwave.tasks.summarize.coherence import (
     Coherence,
     MeasuredMember,
@@ -89,16 +90,15 @@ def test_a_report_has_means_in_percent_by_tier() -> None:
         Coherence(0, "", 0.5, None, 0.5, 0.4),
         Coherence(0, "", 0.25, "7 is nowhere", 1.0, None),
     ]
-    assert list(
-        count_coherence([*found, Coherence(-1, "", 1.0, None, None, None)]).items()
-    ) == [
+    counts = count_coherence([*found, Coherence(-1, "", 1.0, None, None, None)])
+    assert list(describe_counts({}, counts).items()) == [
+        ("masters by the model", 1),
+        ("masters, saying what no member says", 0),
+        ("masters, words of members, percent", 100),
         ("tier 0 by the model", 2),
-        ("tier 0, words of members, percent", 38),
-        ("tier 0, saying what no member says", 1),
         ("tier 0, likeness to members, percent", 75),
         ("tier 0, likeness to the tier above, percent", 40),
-        ("masters by the model", 1),
-        ("masters, words of members, percent", 100),
-        ("masters, saying what no member says", 0),
+        ("tier 0, saying what no member says", 1),
+        ("tier 0, words of members, percent", 38),
     ]
     assert count_coherence([]) == {}

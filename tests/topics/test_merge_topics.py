@@ -11,6 +11,7 @@ from slowwave.engines.llm.protocol import Request
 from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
+from slowwave.schemas.counters import Count
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     CLAIMS,
@@ -110,7 +111,7 @@ def test_topics_that_the_model_sees_are_one_become_one_and_stay_so(
 ) -> None:
     report, store = run(tmp_path, "naming_twice", TALK)
     (step,) = [step for step in report.steps if step.step == "assign"]
-    assert step.counts["topics merged"] >= 5
+    assert step.counts[Count.TOPICS_MERGED] >= 5
     topics = {
         row["name"]: row["size"]
         for row in store.read(TOPICS).to_pylist()
@@ -148,7 +149,7 @@ def test_a_base_topic_that_a_model_puts_all_in_is_cut_as_the_model_says(
         "trains": 8,
     }
     (step,) = [step for step in report.steps if step.step == "assign"]
-    assert step.counts["topics split"] == 1
+    assert step.counts[Count.TOPICS_SPLIT] == 1
     events = store.read(TOPIC_HISTORY).to_pylist()
     assert [(row["kind"], row["name"], row["other_name"]) for row in events] == [
         ("split", "self", "trains")

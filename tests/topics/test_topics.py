@@ -24,6 +24,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.reprocess import Selection, run_reprocess
 from slowwave.memory import Memory
+from slowwave.schemas.counters import Count
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.settings import RecallSettings, Settings
@@ -407,7 +408,7 @@ def test_splits_are_in_the_history_and_no_topic_is_over_its_share(
 
 
 def count_splits(report: RunReport) -> int:
-    return sum(step.counts["topics split"] for step in report.steps)
+    return sum(step.counts[Count.TOPICS_SPLIT] for step in report.steps)
 
 
 def test_all_splits_of_a_night_are_written_at_once_and_the_next_night_finds_none(
@@ -432,7 +433,7 @@ def test_all_splits_of_a_night_are_written_at_once_and_the_next_night_finds_none
     assert {t: n for t, n in sizes.items() if n} == Counter(
         claims["topic_id"].to_pylist()
     )
-    assert assign_topics(Job(options, "again")).counts["topics split"] == 0
+    assert assign_topics(Job(options, "again")).counts[Count.TOPICS_SPLIT] == 0
 
 
 def check_overlaps(store: Store) -> int:

@@ -68,7 +68,12 @@ def build_hook_text(
         if event == BEFORE_TOOL:
             from slowwave.cli.agents.call_text import Call, build_call_text
 
-            call = Call(tool, arguments, here or folder or "", transcript)
+            call = Call(
+                tool=tool,
+                arguments=arguments,
+                folder=here or folder or "",
+                transcript=transcript,
+            )
             return build_call_text(memory, call, own_sessions)
         opening = ""
         waiting = ""

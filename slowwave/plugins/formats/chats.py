@@ -449,10 +449,10 @@ def _open_studio(path: Path, number: int, fields: Fields) -> Chat:
     positions = chain(["system"] if first else [], map(str, count()))
     chunks = coerce_list(get(fields, "chunkedPrompt.chunks"))
     return Chat(
-        about,
-        [*first, *chunks],
-        fields.get("create_time") or fields.get("createTime"),
-        positions,
+        session=about,
+        messages=[*first, *chunks],
+        began=fields.get("create_time") or fields.get("createTime"),
+        positions=positions,
     )
 
 
@@ -529,7 +529,11 @@ def _parse_call(call: Fields) -> Iterator[Block]:
     ):
         failed = None if call.get("status") is None else call.get("status") != "success"
         yield Block(
-            "tool_result", text, get_text(call, "name"), get_id(call, "id"), failed
+            type="tool_result",
+            text=text,
+            name=get_text(call, "name"),
+            call_id=get_id(call, "id"),
+            is_error=failed,
         )
 
 
@@ -579,17 +583,17 @@ def _parse_part(part: Fields) -> Iterator[Block]:
         )
     if call := coerce_dict(part.get("functionCall")):
         yield Block(
-            "tool_call",
-            encode_json(coerce_dict(call.get("args"))),
-            get_text(call, "name"),
-            get_id(call, "id"),
+            type="tool_call",
+            text=encode_json(coerce_dict(call.get("args"))),
+            name=get_text(call, "name"),
+            call_id=get_id(call, "id"),
         )
     if answer := coerce_dict(part.get("functionResponse")):
         yield Block(
-            "tool_result",
-            _get_answer(answer),
-            get_text(answer, "name"),
-            get_id(answer, "id"),
+            type="tool_result",
+            text=_get_answer(answer),
+            name=get_text(answer, "name"),
+            call_id=get_id(answer, "id"),
         )
     for key in (*_BINARY, *_DRIVE):
         if data := coerce_dict(part.get(key)):
@@ -820,18 +824,18 @@ CURSOR = ChatFormat(
 
 READERS = (
     Reader(
-        "cursor",
-        _sniff_cursor,
-        _read_cursor,
-        lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl"),
+        name="cursor",
+        sniff=_sniff_cursor,
+        read=_read_cursor,
+        locations=lies_below((".cursor/projects",), "*/agent-transcripts/**/*.jsonl"),
         version=6,
     ),
     Reader("claude-ai", starts_with("chat_messages uuid"), CLAUDE_AI.read, version=4),
     Reader(
-        "gemini",
-        starts_with("chunkedPrompt", "projectHash sessionId"),
-        _read_gemini,
-        lies_in(
+        name="gemini",
+        sniff=starts_with("chunkedPrompt", "projectHash sessionId"),
+        read=_read_gemini,
+        locations=lies_in(
             "GEMINI_CLI_HOME",
             "",
             (".gemini/tmp",),

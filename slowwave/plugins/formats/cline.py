@@ -46,11 +46,13 @@ def _open(path: Path, number: int, fields: Fields) -> Chat | None:
         return None
     state = _read_state(path)
     about = Session(
-        named,
-        get_text(state, "workspace_root", "cwd"),
-        get_text(state, "metadata.title") if fields.get("agent") == "lead" else None,
-        "chat",
-        get_text(fields, "origin.parentThreadId"),
+        native_id=named,
+        workspace=get_text(state, "workspace_root", "cwd"),
+        title=get_text(state, "metadata.title")
+        if fields.get("agent") == "lead"
+        else None,
+        kind="chat",
+        parent_id=get_text(fields, "origin.parentThreadId"),
     )
     if fields.get("agent") != "lead":
         about.kind = "subagent"
@@ -109,9 +111,11 @@ FORMAT = ChatFormat(
     copies=f"{NAME}/",
 )
 READER = Reader(
-    NAME,
-    starts_with("agent sessionId origin messages"),
-    FORMAT.read,
-    lies_in("CLINE_DATA_DIR", ".cline/data", ("sessions",), "*/*.messages.json"),
+    name=NAME,
+    sniff=starts_with("agent sessionId origin messages"),
+    read=FORMAT.read,
+    locations=lies_in(
+        "CLINE_DATA_DIR", ".cline/data", ("sessions",), "*/*.messages.json"
+    ),
     version=3,
 )

@@ -153,7 +153,10 @@ class _Events:
         ]
         if not blocks:
             yield Rejected(
-                line, "user.message without content", encode_json(data)[:2_000], True
+                line=line,
+                reason="user.message without content",
+                excerpt=encode_json(data)[:2_000],
+                unread=True,
             )
         elif event.get("agentId") or (source or "").startswith("agent-"):
             yield from self._emit(line, event, AGENT, blocks, said)
@@ -180,10 +183,10 @@ class _Events:
             given = stringify(call.get("arguments"))
             blocks.append(
                 Block(
-                    "tool_call",
-                    given,
-                    coerce_text(call.get("name")),
-                    coerce_text(call.get("toolCallId")),
+                    type="tool_call",
+                    text=given,
+                    name=coerce_text(call.get("name")),
+                    call_id=coerce_text(call.get("toolCallId")),
                 )
             )
         if blocks:
@@ -206,7 +209,11 @@ class _Events:
         )
         failed = None if success is None else not success
         block = Block(
-            "tool_result", drop_base64(output), self._tools.get(str(call)), call, failed
+            type="tool_result",
+            text=drop_base64(output),
+            name=self._tools.get(str(call)),
+            call_id=call,
+            is_error=failed,
         )
         yield from self._emit(line, event, TOOL, [block])
 
@@ -223,11 +230,11 @@ class _Events:
         if session not in self._begun:
             self._begun.add(session)
             yield Session(
-                session,
-                self._folder,
-                None,
-                "subagent" if agent else "chat",
-                self._id if agent else None,
+                native_id=session,
+                workspace=self._folder,
+                title=None,
+                kind="subagent" if agent else "chat",
+                parent_id=self._id if agent else None,
             )
         native = coerce_text(event.get("id"))
         parent = coerce_text(event.get("parentId"))
@@ -245,9 +252,9 @@ class _Events:
 
 
 READER = Reader(
-    NAME,
-    sniff,
-    read,
-    lies_in("COPILOT_HOME", ".copilot", ("session-state",), "*/events.jsonl"),
+    name=NAME,
+    sniff=sniff,
+    read=read,
+    locations=lies_in("COPILOT_HOME", ".copilot", ("session-state",), "*/events.jsonl"),
     version=3,
 )

@@ -454,7 +454,9 @@ class _PieceSplitter:
         """Begin a turn; if `turn` is None, the next piece of the agent's turn."""
         if turn is None:
             native_id = self._piece.native_id if not self._piece.blocks else None
-            self._piece = _Piece(MODEL, self._time, number, native_id)
+            self._piece = _Piece(
+                who=MODEL, time=self._time, line=number, native_id=native_id
+            )
             self._above = line.strip()
         else:
             self._time = _find_time(turn[3] or "") or self._time

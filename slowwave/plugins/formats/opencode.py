@@ -193,11 +193,11 @@ def _open(path: Path, number: int, fields: Fields) -> Chat | None:
     ]
     back = get_id(info, "revert.messageID")
     about = Session(
-        session,
-        get_text(info, "directory"),
-        get_text(info, "title"),
-        "subagent" if parent else None,
-        parent,
+        native_id=session,
+        workspace=get_text(info, "directory"),
+        title=get_text(info, "title"),
+        kind="subagent" if parent else None,
+        parent_id=parent,
     )
     gone = [
         *coerce_list(fields.get(_COPIES)),
@@ -282,10 +282,10 @@ OPENCODE = ChatFormat(
     hides=_is_synthetic,
 )
 READER = Reader(
-    "opencode",
-    sniff,
-    read,
-    lies_in(
+    name="opencode",
+    sniff=sniff,
+    read=read,
+    locations=lies_in(
         "XDG_DATA_HOME",
         ".local/share",
         ("opencode", "kilo"),

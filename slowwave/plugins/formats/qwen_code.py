@@ -97,4 +97,4 @@ _PLACES = lies_in(
     "*/chats/*.jsonl",
     "*/subagents/**/*.jsonl",
 )
-READER = Reader(NAME, sniff, read, _PLACES, version=5)
+READER = Reader(name=NAME, sniff=sniff, read=read, locations=_PLACES, version=5)

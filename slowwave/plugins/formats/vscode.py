@@ -364,4 +364,4 @@ FORMAT = ChatFormat(
     parent="parent",
     hides=lambda fields: bool(fields.get("hidden")),
 )
-READER = Reader(NAME, sniff, read, _list_places, version=3)
+READER = Reader(name=NAME, sniff=sniff, read=read, locations=_list_places, version=3)

@@ -262,7 +262,12 @@ class Conversation:
             why = reason
         room = history + budget - (block.tokens if block else 0)
         return TurnContext(
-            message, block, self.turns.recall(message, room), answer, warnings, why
+            query=message,
+            block=block,
+            turns=self.turns.recall(message, room),
+            web=answer,
+            warnings=warnings,
+            reason=why,
         )
 
     def _ask_memory(

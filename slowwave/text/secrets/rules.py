@@ -60,10 +60,12 @@ def make_token_rule(name: str, *prefixes: str, tail: str) -> Rule:
     """Return an issuer's token: one of its prefixes, then its tail, with no letter or digit around them."""
     starts = "|".join(map(re.escape, prefixes))
     return Rule(
-        name,
-        re.compile(rf"(?={starts}){build_boundary_pattern()}(?:{starts}){tail}{AFTER}"),
-        prefixes,
-        _is_no_example,
+        name=name,
+        pattern=re.compile(
+            rf"(?={starts}){build_boundary_pattern()}(?:{starts}){tail}{AFTER}"
+        ),
+        hints=prefixes,
+        holds=_is_no_example,
     )
 
 
@@ -309,44 +311,61 @@ _COMMANDS = ("redis-cli", "sshpass", "mongo", "ldap", "docker login", "openssl")
 
 ANYWHERE: tuple[Rule, ...] = (
     Rule("password", _MADE, tuple(_SIGNS)),
-    Rule("card", _CARD, tuple("23456"), _is_card),
-    Rule("iban", _IBAN, tuple("0123456789"), _is_iban),
+    Rule(name="card", pattern=_CARD, hints=tuple("23456"), holds=_is_card),
+    Rule(name="iban", pattern=_IBAN, hints=tuple("0123456789"), holds=_is_iban),
     Rule("pin", _PIN, ("PIN", "Pin", "pin")),
 )
 """Secrets by their form alone; the hints are looked for in the text as it is."""
 
 KEYS: tuple[Rule, ...] = (
     Rule(
-        "private-key",
-        _PRIVATE_KEY,
-        ("private key", "putty-user-key"),
-        _is_private_key,
+        name="private-key",
+        pattern=_PRIVATE_KEY,
+        hints=("private key", "putty-user-key"),
+        holds=_is_private_key,
     ),
 )
 """Secrets of many lines; the hints are looked for in the text in lower case."""
 
 PHRASES: tuple[Rule, ...] = (
-    Rule("authorization", _BEARER, ("bearer", "authorization"), _is_credential),
-    Rule("url-password", _URL_PASSWORD, ("://", r":\/\/"), _is_filled_in),
-    Rule("url-token", _URL_USER, ("x-oauth-basic",), _is_filled_in),
-    Rule("password", _CURL_USER, ("curl",), _is_filled_in),
-    Rule("password", _COMMAND, _COMMANDS, _is_filled_in),
-    Rule("password", _MYSQL, ("mysql", "mariadb"), _is_filled_in),
+    Rule(
+        name="authorization",
+        pattern=_BEARER,
+        hints=("bearer", "authorization"),
+        holds=_is_credential,
+    ),
+    Rule(
+        name="url-password",
+        pattern=_URL_PASSWORD,
+        hints=("://", r":\/\/"),
+        holds=_is_filled_in,
+    ),
+    Rule(
+        name="url-token",
+        pattern=_URL_USER,
+        hints=("x-oauth-basic",),
+        holds=_is_filled_in,
+    ),
+    Rule(name="password", pattern=_CURL_USER, hints=("curl",), holds=_is_filled_in),
+    Rule(name="password", pattern=_COMMAND, hints=_COMMANDS, holds=_is_filled_in),
+    Rule(
+        name="password", pattern=_MYSQL, hints=("mysql", "mariadb"), holds=_is_filled_in
+    ),
     Rule("seed-phrase", _SEED, ("seed", "mnemonic", "recovery")),
     Rule("cookie", _COOKIE, ("cookie",)),
     Rule("codes", _CODES, ("codes",)),
-    Rule("password", _NETRC, ("machine",), _is_filled_in),
-    Rule("password", _PGPASS, (":5432:",), _is_filled_in),
+    Rule(name="password", pattern=_NETRC, hints=("machine",), holds=_is_filled_in),
+    Rule(name="password", pattern=_PGPASS, hints=(":5432:",), holds=_is_filled_in),
 )
 """Secrets that may be short or stand among white space; the hints are looked for in the text in lower case."""
 
 TOKENS: tuple[Rule, ...] = (
     Rule("jwt", _JWT, (".ey",)),
     Rule(
-        "issued-token",
-        _CHECKED,
-        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "npm_"),
-        _has_checksum,
+        name="issued-token",
+        pattern=_CHECKED,
+        hints=("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "npm_"),
+        holds=_has_checksum,
     ),
     make_token_rule("anthropic-key", "sk-ant-", tail=_WORD + "{20,}"),
     make_token_rule("openrouter-key", "sk-or-", tail=_WORD + "{24,}"),
@@ -420,10 +439,10 @@ TOKENS: tuple[Rule, ...] = (
     *(make_token_rule(name, *prefixes, tail=tail) for name, prefixes, tail in ISSUED),
     *(
         Rule(
-            name,
-            re.compile(rf"{build_boundary_pattern()}{whole}{AFTER}"),
-            marks,
-            _is_mixed,
+            name=name,
+            pattern=re.compile(rf"{build_boundary_pattern()}{whole}{AFTER}"),
+            hints=marks,
+            holds=_is_mixed,
         )
         for name, marks, whole in FORMED
     ),

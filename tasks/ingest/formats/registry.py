@@ -12,21 +12,13 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+from slowwave.schemas.counters import Count
 from slowwave.schemas.plugins import find_plugins
 from slowwave.tasks.ingest.formats import zipped
 from slowwave.tasks.ingest.formats.agents import claude_code, codex
 from slowwave.tasks.ingest.formats.agents.openclaw import reader as openclaw
 from slowwave.tasks.ingest.formats.agents.openclaw import sqlite as openclaw_sqlite
-from slowwave.tasks.ingest.formats.left_out import (
-    EXPORTS,
-    FOLDERS,
-    LINKS,
-    NAMES,
-    OTHERS,
-    STORES,
-    TABLES,
-    LeftOut,
-)
+from slowwave.tasks.ingest.formats.left_out import LeftOut
 from slowwave.tasks.ingest.formats.nearest import explain_unknown
 from slowwave.tasks.ingest.formats.own import export, generic
 from slowwave.tasks.ingest.formats.own.store_folder import (
@@ -222,7 +214,7 @@ def _walk_folder(folder: Path, left_out: LeftOut) -> Iterator[Path]:
     ):
         here = Path(root)
         if is_store(here):
-            left_out.add(STORES, here)
+            left_out.add(Count.STORES, here)
             folders.clear()
             continue
         exported = export.list_exported(here) if export.MANIFEST in files else set()
@@ -232,7 +224,7 @@ def _walk_folder(folder: Path, left_out: LeftOut) -> Iterator[Path]:
             if _is_companion(path.name, files):
                 continue
             reasons[path.name] = (
-                EXPORTS if path.name in exported else _explain_file(path)
+                Count.EXPORTED_TABLES if path.name in exported else _explain_file(path)
             )
             if not reasons[path.name]:
                 yield path
@@ -241,15 +233,19 @@ def _walk_folder(folder: Path, left_out: LeftOut) -> Iterator[Path]:
                 left_out.add(reason, here / name)
 
 
-def _explain_folder(folder: Path, exported: Collection[str]) -> str | None:
+def _explain_folder(folder: Path, exported: Collection[str]) -> Count | None:
     """Return why a folder is left out; None if it is searched."""
     if folder.is_symlink():
-        return LINKS
+        return Count.LINKS
     if folder.name in JUNK_FOLDERS:
-        return FOLDERS
+        return Count.JUNK_FOLDERS
     if folder.name in exported:
-        return EXPORTS
-    return TABLES if folder.suffix == SUFFIX and is_lance_table(folder) else None
+        return Count.EXPORTED_TABLES
+    return (
+        Count.LANCE_TABLES
+        if folder.suffix == SUFFIX and is_lance_table(folder)
+        else None
+    )
 
 
 def _is_companion(name: str, beside: Collection[str]) -> bool:
@@ -260,11 +256,11 @@ def _is_companion(name: str, beside: Collection[str]) -> bool:
     return any(stem in beside or f"{stem}.jsonl" in beside for stem in stems)
 
 
-def _explain_file(path: Path) -> str | None:
+def _explain_file(path: Path) -> Count | None:
     """Return why a file below a folder is left out; None if it may be a transcript."""
     if not is_candidate(path):
-        return NAMES if _has_suffix(path) else OTHERS
-    return LINKS if path.is_symlink() else None
+        return Count.JUNK_FILES if _has_suffix(path) else Count.OTHER_FILES
+    return Count.LINKS if path.is_symlink() else None
 
 
 def is_candidate(path: Path) -> bool:

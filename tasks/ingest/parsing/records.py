@@ -258,7 +258,12 @@ def lies_in(
     *patterns: str,
 ) -> ToolFolder:
     """Return a function that lists the places below a tool's folder; `variables` has the names by spaces."""
-    return ToolFolder(tuple(variables.split()), default, folders, patterns)
+    return ToolFolder(
+        variables=tuple(variables.split()),
+        default=default,
+        folders=folders,
+        patterns=patterns,
+    )
 
 
 @dataclass(slots=True, frozen=True)

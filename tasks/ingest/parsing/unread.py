@@ -47,10 +47,10 @@ def leave_out(
             kind, line, format_excerpt(record) if has_sentence(record) else ""
         )
     return Rejected(
-        line,
-        f"{kind}: it holds what somebody said, and this reader can't read it",
-        format_excerpt(record),
-        True,
+        line=line,
+        reason=f"{kind}: it holds what somebody said, and this reader can't read it",
+        excerpt=format_excerpt(record),
+        unread=True,
     )
 
 

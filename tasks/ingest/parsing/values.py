@@ -421,7 +421,9 @@ def _parse_part(part: object) -> Iterator[Block]:
         case "image":
             call_id = coerce_id(fields.get("call_id"))
             media = _find_media(fields)
-            yield Block("image", None, name, call_id, media=media)
+            yield Block(
+                type="image", text=None, name=name, call_id=call_id, media=media
+            )
         case _:
             rest = {key: value for key, value in fields.items() if key not in _BINARY}
             text = text or (
@@ -475,7 +477,11 @@ def parse_tool_result(fields: Mapping[str, object]) -> list[Block]:
     failed = coerce_bool(fields.get("is_error", fields.get("isError")))
     images = [block for block in parts or () if block.type == "image"]
     result = Block(
-        "tool_result", text, coerce_text(fields.get("name")), call_id, failed
+        type="tool_result",
+        text=text,
+        name=coerce_text(fields.get("name")),
+        call_id=call_id,
+        is_error=failed,
     )
     return [
         result,

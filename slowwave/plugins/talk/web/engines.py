@@ -136,7 +136,11 @@ def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
             return "searxng: set web.searxng_url"
         url = settings.searxng_url.rstrip("/") + "/search"
         return JsonEngine(
-            name, url, {"format": "json"}, "results", ("title", "url", "content")
+            name=name,
+            url=url,
+            params={"format": "json"},
+            results="results",
+            fields=("title", "url", "content"),
         )
     if name == "google":  # its key stays in the environment and goes out as a header
         key = os.environ.get(GOOGLE_KEY)
@@ -145,7 +149,14 @@ def _make_engine(name: EngineName, settings: WebSettings) -> WebEngine | str:
         params = {"cx": settings.google_cx, "num": str(settings.results)}
         headers = {"x-goog-api-key": key}
         fields = ("title", "link", "snippet")
-        return JsonEngine(name, GOOGLE_URL, params, "items", fields, headers)
+        return JsonEngine(
+            name=name,
+            url=GOOGLE_URL,
+            params=params,
+            results="items",
+            fields=fields,
+            headers=headers,
+        )
     if importlib.util.find_spec("ddgs") is None:
         return f"ddgs: {name_install('web')}"
     return DDGS()
@@ -201,7 +212,9 @@ def _parse_results(
             title, text = (
                 strip_markup(record.get(name)) for name in (names[0], names[2])
             )
-            results.setdefault(str(url), WebResult(title, str(url), text, engine))
+            results.setdefault(
+                str(url), WebResult(title=title, url=str(url), text=text, engine=engine)
+            )
     return list(results.values())[:limit]
 
 

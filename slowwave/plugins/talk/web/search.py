@@ -175,10 +175,10 @@ class WebSearch:
             if pages:
                 results, more = fill_page_texts(pages, self.settings)
                 return WebAnswer(
-                    tuple(result for result in results if result.text),
-                    query,
-                    why,
-                    (*warnings, *more),
+                    results=tuple(result for result in results if result.text),
+                    query=query,
+                    why=why,
+                    warnings=(*warnings, *more),
                 )
             warnings.append(f"{name} found nothing")
         missing = (
@@ -189,7 +189,10 @@ class WebSearch:
             ]
         )
         return WebAnswer(
-            (), query if self.engines else None, why, (*warnings, *missing)
+            results=(),
+            query=query if self.engines else None,
+            why=why,
+            warnings=(*warnings, *missing),
         )
 
     def _ask_engine(

@@ -429,7 +429,10 @@ class ClaudeTranscript:
             self._tree.add(record)
             why = f"{kind} record without message content"
             yield Rejected(
-                line, why, str(record.get("message"))[:2_000], holds_turn(record)
+                line=line,
+                reason=why,
+                excerpt=str(record.get("message"))[:2_000],
+                unread=holds_turn(record),
             )
         else:
             yield from handler(line, record)
@@ -802,9 +805,9 @@ def _get_parent(record: Json) -> str | None:
 
 
 READER = Reader(
-    NAME,
-    sniff,
-    read,
-    lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"),
+    name=NAME,
+    sniff=sniff,
+    read=read,
+    locations=lies_in("CLAUDE_CONFIG_DIR", ".claude", ("projects",), "**/*.jsonl"),
     version=7,
 )

@@ -200,7 +200,12 @@ def _parse_output(item: Json) -> list[Block]:
     ]
     name = coerce_text(item.get("name"))
     failed = _detect_failure(given)
-    return [Block("tool_result", text, name, call_id, is_error=failed), *images]
+    return [
+        Block(
+            type="tool_result", text=text, name=name, call_id=call_id, is_error=failed
+        ),
+        *images,
+    ]
 
 
 def _parse_output_parts(given: object) -> Iterator[Block]:
@@ -706,4 +711,4 @@ _PLACES = lies_in(
     "**/*.jsonl",
     "**/*.jsonl.zst",
 )
-READER = Reader(NAME, sniff, read, _PLACES, version=6)
+READER = Reader(name=NAME, sniff=sniff, read=read, locations=_PLACES, version=6)

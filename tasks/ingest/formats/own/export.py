@@ -241,11 +241,11 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
 
 def _make_session(row: _SessionRow) -> Session:
     return Session(
-        row.native_id,
-        row.workspace,
-        row.title,
-        row.kind,
-        row.parent_id,
+        native_id=row.native_id,
+        workspace=row.workspace,
+        title=row.title,
+        kind=row.kind,
+        parent_id=row.parent_id,
         stored=StoredSession(row.session_id, row.source, tuple(row.inactive)),
     )
 
@@ -258,7 +258,12 @@ def _make_message(row: _MessageRow, line: int) -> Message:
         blocks=row.blocks,
         ts=localise(coerce_time(row.ts), row.utc_offset),
         line=line,
-        stored=StoredMessage(row.message_id, row.identity, row.source, row.workspace),
+        stored=StoredMessage(
+            message_id=row.message_id,
+            identity=row.identity,
+            source=row.source,
+            workspace=row.workspace,
+        ),
     )
 
 

@@ -168,7 +168,12 @@ def _parse_message(
 def _make_tool_result(fields: dict[str, object], text: str) -> Block:
     ids = (fields.get("call_id"), fields.get("tool_call_id"))
     call_id = next(filter(None, map(coerce_id, ids)), None)
-    return Block("tool_result", text, coerce_text(fields.get("name")), call_id)
+    return Block(
+        type="tool_result",
+        text=text,
+        name=coerce_text(fields.get("name")),
+        call_id=call_id,
+    )
 
 
 def _explain(fields: dict[str, object]) -> str:

@@ -46,7 +46,9 @@ def parse_openclaw_result(message: dict[str, Any]) -> list[Block]:
         if in_text or coerce_dict(details).get("status") == "error"
         else coerce_bool(message.get("isError"))
     )
-    result = Block("tool_result", output, name, call_id, is_error=failed)
+    result = Block(
+        type="tool_result", text=output, name=name, call_id=call_id, is_error=failed
+    )
     return [result, *(block for block in parts if block.type == "image")]
 
 

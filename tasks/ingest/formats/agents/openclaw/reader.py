@@ -607,7 +607,11 @@ def load_indexed_session(path: Path, native_id: str) -> Session:
                 str(entry.get("spawnedBy") or entry.get("parentSessionKey")), {}
             ).get("sessionId")
             return Session(
-                native_id, None, next(titles, None), parse_session_kind(key), parent
+                native_id=native_id,
+                workspace=None,
+                title=next(titles, None),
+                kind=parse_session_kind(key),
+                parent_id=parent,
             )
     return Session(native_id)
 
@@ -626,6 +630,8 @@ def _load_index(index: Path, mtime_ns: int, size: int) -> Entries:
 
 
 _PLACES = lies_below(HOMES, "agents/*/sessions/**/*.jsonl*", *ARCHIVES)
-READER = Reader("openclaw", sniff, read, _PLACES, version=6)
+READER = Reader(name="openclaw", sniff=sniff, read=read, locations=_PLACES, version=6)
 _PI_PLACES = lies_in("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "**/*.jsonl")
-PI_READER = Reader("pi", sniff_pi, read_pi, _PI_PLACES, version=6)
+PI_READER = Reader(
+    name="pi", sniff=sniff_pi, read=read_pi, locations=_PI_PLACES, version=6
+)

@@ -305,10 +305,10 @@ def _fetch_row(
 
 PLACES = lies_below(HOMES, "agents/*/agent/openclaw-agent.sqlite")
 READER = Reader(
-    "openclaw-sqlite",
-    sniff,
-    read,
-    PLACES,
+    name="openclaw-sqlite",
+    sniff=sniff,
+    read=read,
+    locations=PLACES,
     suffixes=("", "-wal"),
     tool="openclaw",
     version=6,
