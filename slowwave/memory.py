@@ -767,21 +767,25 @@ class Memory:
         except TROUBLE:
             return []
 
-    def list_projects(self) -> list[str]:
-        """Return the last parts of all workspaces' names, sorted; none while the store is away."""
+    def list_workspaces(self) -> set[str]:
+        """Return the names of all projects as they are stored; none while the store is away."""
         try:
-            return sorted(set(map(name_last_part, self.get_view().workspaces)))
+            return self.get_view().workspaces
+        except TROUBLE:
+            return set()
+
+    def list_projects(self) -> list[str]:
+        """Return the shown names of all projects, sorted; none while the store is away."""
+        try:
+            return sorted(set(self.get_view().project_names.values()))
         except TROUBLE:
             return []
 
     def name_project(self, workspace: str | None) -> str | None:
         """Return the shown name of a project: its last part, or more where another has that too."""
-        if not workspace:
-            return None
-        names = dict[str, str]()
         with suppress(*TROUBLE):
-            names = self.get_view().project_names
-        return names.get(workspace) or name_last_part(workspace)
+            return self.get_view().name_project(workspace)
+        return name_last_part(workspace) if workspace else None
 
     def refuse_unknown_workspace(self, workspace: str | None) -> None:
         """Refuse a workspace that nothing is known of: for who should hear of a slip of the pen, as a command does.

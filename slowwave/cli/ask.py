@@ -1,6 +1,7 @@
 """Commands that query the memory or add a note. They start without importing the pipeline."""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
@@ -16,7 +17,7 @@ from slowwave.cli.common import (
     show_loading,
     truncate_line,
 )
-from slowwave.cli.opening import find_project
+from slowwave.cli.opening import find_project_around
 from slowwave.schemas.filters import ABOUT, ContextOptions, RecallOptions
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.vocabulary import Role, Status, is_own
@@ -386,7 +387,7 @@ def briefing(
     """
     from slowwave.flows.status import describe_backlog
 
-    project = None if everything else workspace or find_project(memory)
+    project = None if everything else workspace or find_project_around(memory)
     if project is None and not everything:
         print_warnings(describe_unknown_folder(memory))
     room = budget and max(0, budget - FENCE_TOKENS)
@@ -401,14 +402,23 @@ def briefing(
 
 
 def describe_unknown_folder(memory: "Memory") -> list[str]:
-    """Return a warning that this folder is no known project, with those that are; none where no project is known."""
+    """Return a warning that this folder is no known project, with those that are; none where no project is known.
+
+    If files of a known project that is gone are here, it was probably moved: how to join the two is told instead.
+    """
+    from slowwave.context.projects.moved import describe_moved
+    from slowwave.store.store import Store
+
     projects = memory.list_projects()
     if not projects:
         return []
+    unknown = "nothing is known of this folder, so this is of all projects"
+    store = Store.open(memory.root, memory.space)
+    if moved := describe_moved(store, memory.list_workspaces(), [str(Path.cwd())]):
+        return [f"{unknown}. {moved}"]
     shown = ", ".join(projects[:MOST_PROJECTS])
     if len(projects) > MOST_PROJECTS:
         shown = f"{shown}, …"
-    unknown = "nothing is known of this folder, so this is of all projects"
     return [f"{unknown}; --project takes one: {shown}"]
 
 
@@ -499,11 +509,14 @@ def remember(
         )
     except OSError as refused:
         raise UsageError(f"not noted: {refused}") from None
-    whose = "" if of_person else ", as an agent's word"
-    whose += f", of {escape_line(project)}" if project else ""
+    whose = f", of {escape_line(project)}" if project else ", of no project"
     OUT.print(
         f"Noted as {session}{whose}; recall finds it now, and the next night distils it."
     )
+    if not of_person:
+        OUT.print(
+            f"It is an agent's word: no briefing tells it until `slowwave include {session}` confirms it."
+        )
 
 
 def _find_noted_project(settings: "Settings", workspace: str | None) -> str | None:

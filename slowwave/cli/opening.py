@@ -97,6 +97,18 @@ def find_project(memory: "Memory", folder: str = ".") -> str | None:
     return folder if memory.has_workspace(folder) else None
 
 
+def find_project_around(memory: "Memory", folder: str = ".") -> str | None:
+    """Return the folder (default: the current one) or the nearest above it whose project the memory knows; else None.
+
+    Nothing may be written there: the folder above may only hold several projects.
+    """
+    from slowwave.text.workspaces import find_known_above
+
+    return find_project(memory, folder) or find_known_above(
+        folder, memory.list_workspaces()
+    )
+
+
 def prepare_encoder(settings: "Settings") -> None:
     """Build the encoder's graph that queries need, if it is missing, since a hook has no time for it.
 

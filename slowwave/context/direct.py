@@ -50,7 +50,6 @@ from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.recall.views.dead_ends import Tried, find_touched
 from slowwave.schemas.errors import READ_TROUBLE
-from slowwave.schemas.places import name_last_part
 from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import (
     CHAIN,
@@ -541,7 +540,7 @@ def find_intended_lines(view: View, query: Query) -> list[Line]:
     return [
         replace(
             make_line(
-                f"Intended: {one.text}{one.when}",
+                f"Intended: {one.told}{one.when}",
                 LineSource(one.session, at=one.said_at, by="person"),
             ),
             rule="intention",
@@ -675,7 +674,7 @@ def make_source(view: View, row: MessageRow) -> LineSource:
         speaker=row["speaker"],
         by="person" if row["role"] == Role.USER else "model",
         trust=view.foreign_messages.get(row["message_id"]),
-        project=name_last_part(row["workspace"]) if row["workspace"] else None,
+        project=view.name_project(row["workspace"]),
         short=view.session_tags.get(session),
     )
 

@@ -68,7 +68,7 @@ class LineSource:
     trust: str | None = None
     """A Trust: where its words come from; None of the person's and the own agent's."""
     project: str | None = None
-    """The last part of its workspace's path, in a block that may hold several projects."""
+    """The shown name of its project, in a block that may hold several."""
     short: str | None = None
     """The session's id as a heading has it, where the store's sessions are known; else the block's tell it apart."""
 
@@ -149,6 +149,8 @@ class Part:
 
     name: Name
     lines: tuple[Line, ...]
+    left_out: str = ""
+    """How much more there is; empty if there is nothing, or that is not told."""
 
 
 def render_markdown(parts: Sequence[Part], unsure: bool = False) -> str:
@@ -171,6 +173,7 @@ def render_markdown(parts: Sequence[Part], unsure: bool = False) -> str:
                 head = format_heading(group[0].source, names)
                 rendered += [head] if head else []
                 rendered += [format_line(line) for line in group]
+            rendered += [f"- {part.left_out}"] if part.left_out else []
             rendered_parts += [TITLES[part.name], *caveat_lines, *rendered]
     return "\n".join(rendered_parts)
 
@@ -241,7 +244,10 @@ def format_tag(source: LineSource) -> str:
 
 
 def render_json(parts: Sequence[Part], unsure: bool = False) -> str:
-    """Return one object: `"confident": false` if `unsure`, then each part's lines with their sources, if it has any."""
+    """Return one object: `"confident": false` if `unsure`, then each part's lines with their sources, if it has any.
+
+    How much more there is stands at the end.
+    """
     block = {
         part.name: [
             escape_values(
@@ -256,9 +262,13 @@ def render_json(parts: Sequence[Part], unsure: bool = False) -> str:
         for part in parts
         if part.lines
     }
+    left_out = {
+        part.name: part.left_out for part in parts if part.lines and part.left_out
+    }
     head = {"confident": False} if unsure else {}
+    tail = {"left_out": left_out} if left_out else {}
     return (
-        json.dumps({**head, **block}, ensure_ascii=False, separators=(",", ":"))
+        json.dumps({**head, **block, **tail}, ensure_ascii=False, separators=(",", ":"))
         if block
         else ""
     )

@@ -332,7 +332,8 @@ class Tools:
         except (SlowwaveError, OSError) as refused:
             raise ToolError(escape_line(f"not noted: {refused}")) from None
         return (
-            f"Noted as {session}; recall finds it now, and the next night distils it."
+            f"Noted as {session}; recall finds it now, and the next night distils it. It is an agent's word: no "
+            f"briefing tells it until the person confirms it: `slowwave include {session}`."
         )
 
     def correct(self, id: str, text: str) -> str:

@@ -20,7 +20,7 @@ import ntpath
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from unicodedata import normalize
@@ -136,9 +136,40 @@ def find_places(
 
 def tell_apart(workspaces: Iterable[str | None]) -> dict[str, str]:
     """Return the shown name of each workspace: the last part of its path, and of those above it as many as tell it from
-    another project of that name.
+    another project of that name. A folder of a project stands behind the project's name.
     """
     names = sorted({name for name in workspaces if name})
+    inside = _find_inside(names)
+    shown = _tell_tops_apart(name for name in names if name not in inside)
+    for name, (above, folder) in inside.items():
+        shown[name] = f"{shown[above]}/{folder}" if folder else shown[above]
+    return shown
+
+
+def _find_inside(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return by name, of sorted ones, those that lie below another of the same project: that one, and the folder there.
+
+    The folder is "" for a work tree.
+    """
+    inside = dict[str, tuple[str, str]]()
+    tops = list[str]()
+    for name in names:
+        near = (top for top in reversed(tops) if name.startswith(f"{top}/"))
+        above = next(near, None)
+        if above is None:
+            tops.append(name)
+            continue
+        places = find_places([above, name])
+        if places[above].project == places[name].project and not places[above].folder:
+            inside[name] = (above, places[name].folder)
+        else:
+            tops.append(name)
+    return inside
+
+
+def _tell_tops_apart(workspaces: Iterable[str]) -> dict[str, str]:
+    """Return the shown name of each workspace, of which none is shown by another one's; see `tell_apart`."""
+    names = list(workspaces)
     by_end = defaultdict[str, list[str]](list)
     for name in names:
         by_end[name_last_part(name)].append(name)
@@ -348,6 +379,19 @@ def _list_nearest(
         score_cutoff=60.0,
     )
     return [name for name, *_ in alike]
+
+
+def find_known_above(folder: str, workspaces: Collection[str]) -> str | None:
+    """Return the nearest known folder above one that is in no checkout; None if there is none.
+
+    The home folder, and what is above it, holds the projects and is none of them.
+    """
+    path = Path(os.path.realpath(_make_absolute(_expand_home(folder))))
+    if find_project_root(path):
+        return None
+    home = Path(os.path.realpath(Path.home()))
+    above = (one for one in path.parents if one not in (home, *home.parents))
+    return next((str(one) for one in above if str(one) in workspaces), None)
 
 
 def find_project_root(folder: Path) -> Path | None:

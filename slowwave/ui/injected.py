@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pydantic import ValidationError
 
 from slowwave.context.build import Context
-from slowwave.context.projects.briefing import collect_briefing_kinds, pack_briefing
+from slowwave.context.projects.briefing import collect_briefing, pack_briefing
 from slowwave.context.prompted import INSTRUCTION, build_prompted_context
 from slowwave.context.rendering import date_line
 from slowwave.context.tokens import resolve_tokenizer
@@ -216,15 +216,15 @@ def _build_briefing(
     room: int,
 ) -> tuple[Context, list[Data], list[Data]]:
     """Return the briefing as `Memory.briefing` packs it, its lines with their ranks by kind, and the other lines."""
-    kinds = collect_briefing_kinds(
+    collected = collect_briefing(
         memory.reading, anchor_workspace(workspace) if workspace else None
     )
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-    block = pack_briefing(kinds, room, count)
+    block = pack_briefing(collected, room, count)
     order = {
         id(line): f"{name} {number} of {len(lines)}"
         for name, lines in zip(
-            ("holds", "open", "session", "topic"), kinds, strict=True
+            ("holds", "open", "session", "topic"), collected.kinds, strict=True
         )
         for number, line in enumerate(lines, 1)
     }
@@ -239,7 +239,7 @@ def _build_briefing(
         }
     left = [
         line
-        for turn in zip_longest(*kinds)
+        for turn in zip_longest(*collected.kinds)
         for line in turn
         if line and all(line is not row for row in chosen)
     ]

@@ -81,6 +81,7 @@ def _describe_intention(one: Intention, new: Collection[str]) -> Data:
     """Return an intention as a row; those whose ids are in `new` were learnt in the last night."""
     today = datetime.now().astimezone().date()
     return one.as_dict() | {
+        "text": one.told,
         "open": one.is_open(today),
         "moment": one.moment,
         "new": one.id in new,

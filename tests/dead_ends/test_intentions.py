@@ -551,6 +551,24 @@ def test_what_was_edited_in_an_earlier_session_came_up(tmp_path: Path) -> None:
     assert [tides.is_met_by(one) for one in done] == [True, False, True]
 
 
+def test_what_a_command_showed_in_an_earlier_session_came_up(tmp_path: Path) -> None:
+    read = tmp_path / "read"
+    read.mkdir()
+    for name in ("nell-05.jsonl", "nell-06.jsonl", "nell-10.jsonl"):
+        shutil.copy(SESSIONS / "later" / name, read)
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
+    run_night([read], settings)
+    plans = Memory.open(settings.store).intentions()
+    [validators] = [one for one in plans if ("pydantic", "3") in one.versions]
+    # no call names the version: `uv sync --upgrade` printed it
+    assert validators.met == "2026-04-20"
+    assert read_done([{"type": "tool_call", "text": '{"command": "uv lock"}'}]) == [
+        Done(run="uv lock")
+    ]
+
+
 def edit(path: str, new: str) -> dict[str, str]:
     return {"file_path": path, "old_string": "", "new_string": new}
 

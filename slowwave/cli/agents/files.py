@@ -1,6 +1,5 @@
 """`slowwave project` and `slowwave skill`: write a project's current facts into files that its agents load."""
 
-import shlex
 from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated
@@ -344,7 +343,7 @@ def _tell_loss(
     Raises:
         UsageError: it loses them and the project's folder was probably moved, and `force` is False.
     """
-    from slowwave.context.projects.moved import find_former_name
+    from slowwave.context.projects.moved import describe_moved
     from slowwave.store.store import Store
 
     before = _count_lines("" if str(file) == "-" else _read_block(file))
@@ -353,15 +352,12 @@ def _tell_loss(
         return
     lost = f"{file}: {after} of {count_noun(before, 'line')} would be left"
     store = Store.open(memory.root, memory.space)
-    former = find_former_name(store, memory.get_view().workspaces, places)
-    if former is None:
+    moved = describe_moved(store, memory.list_workspaces(), places)
+    if not moved:
         print_warnings([lost.replace("would be", "are")])
     elif not force:
-        old, here = former
-        command_line = shlex.join(["slowwave", "config", "alias", old, str(here)])
         raise UsageError(
-            f"{lost}, so nothing was written. {old} is gone, and files of it are in {here}: "
-            f"`{command_line}` joins the two; --force writes what is left"
+            f"{lost}, so nothing was written. {moved}; --force writes what is left"
         )
 
 

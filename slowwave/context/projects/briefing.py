@@ -11,12 +11,18 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.build import Context, check_block
 from slowwave.context.direct import make_hit_line
+from slowwave.context.projects.elsewhere import (
+    build_pattern,
+    find_said_elsewhere,
+    list_rare_names,
+)
 from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.standing import (
     EARLIEST,
@@ -50,7 +56,6 @@ from slowwave.recall.release.view import (
     is_superseded,
     mark_changes,
 )
-from slowwave.schemas.places import name_last_part
 from slowwave.schemas.rows import SummaryRow
 from slowwave.schemas.tables import CLAIMS, PERSONAL, SUMMARIES, TOPICS, TRUST
 from slowwave.schemas.tables import SESSIONS as SESSIONS_TABLE
@@ -77,7 +82,7 @@ from slowwave.text.summarise import (
     split_open_part,
     split_told_parts,
 )
-from slowwave.text.times.days import localise
+from slowwave.text.times.days import format_day, localise
 from slowwave.text.words import SENTENCE_ENDS
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
@@ -95,9 +100,16 @@ OPEN_ENDS = 3
 """Most sessions, and most things that are open, in a briefing."""
 PARTS: tuple[Name, ...] = ("briefing", "open", "sessions", "topics")
 """The parts of a briefing: what holds, what is open, the last sessions, and topics."""
-
 Kinds = Sequence[Sequence[Line]]
 """The lines of a briefing by kind, as in PARTS."""
+
+
+class Collected(NamedTuple):
+    """What a briefing may tell."""
+
+    kinds: Kinds
+    sessions: tuple[datetime | None, ...] = ()
+    """When each session ended that it may be of, the latest first."""
 
 
 def build_briefing(
@@ -118,18 +130,18 @@ def build_briefing(
     with reading.warnings.collect_answer_warnings():
         anchored = anchor_workspace(workspace) if workspace else None
         own = parse_sessions(own_sessions)
-        collect = partial(collect_briefing_kinds, reading, anchored, own)
-        kinds = reading.live.retry_superseded(collect)
-        block = pack_briefing(kinds, room, count, format)
+        collect = partial(collect_briefing, reading, anchored, own)
+        collected = reading.live.retry_superseded(collect)
+        block = pack_briefing(collected, room, count, format)
         warnings = reading.warnings.answer_warnings
     return replace(block, warnings=warnings, cost=read_cost())
 
 
-def collect_briefing_kinds(
+def collect_briefing(
     reading: ReadSession,
     workspace: str | None,
     own_sessions: Collection[str] = (),
-) -> Kinds:
+) -> Collected:
     """Return the lines that a briefing may have, from the release and from messages written since, without those of
     `own_sessions`.
     """
@@ -138,11 +150,12 @@ def collect_briefing_kinds(
     workspaces = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, workspaces) if workspace else ()
     corrected = find_pending_corrections(view, reading.folder) if written else {}
-    newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
+    newest = _keep_own(view, reversed(written), places)
     unreleased = _shorten_hits(_name_corrected(view, _keep_typed(newest), corrected))
     own = view.find_session_ids(own_sessions)
     facts = collect_facts(view, places, corrected)
-    sessions, open_ends = collect_session_lines(view, places, own)
+    rows = read_last_sessions(view, places, own)
+    sessions, open_ends = collect_session_lines(view, places, own, rows)
     facts, due = join_due(facts, collect_due(view, places, corrected))
     open_ends = [*due, *open_ends]
     topics = collect_topic_summaries(view, places, own)
@@ -154,7 +167,24 @@ def collect_briefing_kinds(
     holds, is_open, last, about = drop_repeated(told)
     last = pick_sessions(told[2] if holds or is_open else (), last)
     kinds = [holds, is_open, last, about]
-    return kinds if places else name_projects(view, kinds, written)
+    kinds = kinds if places else name_projects(view, kinds, written)
+    return Collected(kinds, tuple(row["last_at"] for row in rows))
+
+
+def _keep_own(
+    view: View,
+    hits: Iterable[Hit],
+    places: Sequence[str],
+) -> list[Hit]:
+    """Return the hits that are of a project, or name it; all without `places`."""
+    if not places:
+        return list(hits)
+    named = build_pattern(list_rare_names(view, places))
+    return [
+        hit
+        for hit in hits
+        if hit.workspace in places or (named and named.search(hit.text))
+    ]
 
 
 def _read_written(reading: ReadSession, view: View) -> list[Hit]:
@@ -212,16 +242,16 @@ def name_projects(
     places = {row["native_id"]: row["workspace"] for row in rows}
     for hit in written:
         places[hit.sources[0].session] = hit.workspace
-    return [[_name_project(line, places) for line in lines] for lines in kinds]
+    return [[_name_project(view, line, places) for line in lines] for lines in kinds]
 
 
 def _name_project(
+    view: View,
     line: Line,
     places: Mapping[str | None, str | None],
 ) -> Line:
     """Return a line with the project of its session, if that is held in one of `places`."""
-    place = places.get(line.source.session)
-    project = name_last_part(place) if place else None
+    project = view.name_project(places.get(line.source.session))
     source = replace(line.source, project=project)
     return replace(line, source=source)
 
@@ -238,9 +268,9 @@ def collect_due(
     today = datetime.now().astimezone().date()
     return [
         Line(
-            f"{one.text}{_format_later(view, one)}{one.when}",
+            f"{one.told}{_format_later(view, one)}{one.when}",
             LineSource(one.session, at=one.said_at, by="person"),
-            own_words=(one.text,),
+            own_words=tuple(dict.fromkeys((one.told, one.text))),
         )
         for one in list_intentions(view, places)
         if one.id not in corrected and one.is_open(today)
@@ -264,10 +294,9 @@ def join_due(
     others = list(facts)
     joined = list[Line]()
     for line in due:
-        words = line.own_words[0]
-        if (at := _find_line(joined, words)) is not None:
+        if (at := _find_line(joined, line.own_words)) is not None:
             joined[at] = _mark_due(joined[at], line)
-        elif (at := _find_line(others, words)) is not None:
+        elif (at := _find_line(others, line.own_words)) is not None:
             fact = others.pop(at)
             own = fact.own_words or (fact.text,)
             joined.append(_mark_due(replace(fact, own_words=own), line))
@@ -278,11 +307,11 @@ def join_due(
 
 def _find_line(
     lines: Sequence[Line],
-    words: str,
+    wordings: Sequence[str],
 ) -> int | None:
-    """Return the place of the first line that has some words; None if there is none."""
+    """Return the place of the first line that has one of some wordings; None if there is none."""
     for at, line in enumerate(lines):
-        if has_words(line.text, words):
+        if any(has_words(line.text, words) for words in wordings):
             return at
     return None
 
@@ -292,8 +321,8 @@ def _mark_due(
     due: Line,
 ) -> Line:
     """Return a line that has the words of an intention, with when it is due behind them."""
-    words = due.own_words[0]
-    mark = due.text.removeprefix(words)
+    mark = due.text.removeprefix(due.own_words[0])
+    words = next((one for one in due.own_words if one in line.text), due.own_words[0])
     before, found, after = line.text.partition(words)
     text = f"{before}{found}{mark}{after}" if found else f"{before}{mark}"
     return replace(line, text=text)
@@ -376,12 +405,15 @@ def collect_facts(
     """Return the standing claims of persons: first those that replaced another claim, then rules, then the others.
 
     Of each, those stated in most sessions come first, with `places` each category in turn, and a person's claims
-    without a heading of their own last. Claims in `corrected` are left out.
+    without a heading of their own last. Claims in `corrected` are left out. Those that name the project and were said
+    elsewhere are among them, each with the project in which it was said.
     """
     # without a workspace, confidence only sorts the claims
     settled = tuple(dict.fromkeys((*SETTLED, *PERSONAL)))
     categories, confidence = (settled, None) if places else (PERSONAL, 0.0)
     claims = collect_standing_claims(view, places, categories, confidence)
+    if places and (ids := find_said_elsewhere(view, places)):
+        claims += collect_standing_claims(view, (), categories, among=ids)
     claims = [claim for claim in claims if claim.id not in corrected]
     claims = _put_unheaded_last(claims) if places else claims
     replaced = {
@@ -391,12 +423,42 @@ def collect_facts(
     return [
         Line(
             f"{claim.text} {claim.code_note}".strip(),
-            claim.source,
+            _cite(view, claim, places),
             own_words=(claim.text,) if claim.code_note else (),
             parts=claim.parts,
         )
-        for claim in join_by_message(view, claims[:MOST_LINES], addresses_nobody)
+        for claim in _join_by_message(view, claims[:MOST_LINES], places)
     ]
+
+
+def _join_by_message(
+    view: View,
+    claims: Sequence[StandingClaim],
+    places: Collection[str],
+) -> list[StandingClaim]:
+    """Return the claims in their order; those of one message are one, at the place of the first.
+
+    What stands beside a claim that was said elsewhere is of that project, and is not told with it.
+    """
+    here = [one for one in claims if not places or one.workspace in places]
+    others = [one for one in claims if one not in here]
+    joined = [
+        *join_by_message(view, here, addresses_nobody),
+        *join_by_message(view, others, lambda _: False),
+    ]
+    order = {claim.id: at for at, claim in enumerate(claims)}
+    return sorted(joined, key=lambda claim: order[claim.id])
+
+
+def _cite(
+    view: View,
+    claim: StandingClaim,
+    places: Collection[str],
+) -> LineSource:
+    """Return the source of a claim, with its project if that is none of `places`."""
+    if not places or claim.workspace in places:
+        return claim.source
+    return replace(claim.source, project=view.name_project(claim.workspace))
 
 
 def _put_unheaded_last(claims: Sequence[StandingClaim]) -> list[StandingClaim]:
@@ -410,15 +472,16 @@ def _put_unheaded_last(claims: Sequence[StandingClaim]) -> list[StandingClaim]:
 
 
 def pack_briefing(
-    kinds: Kinds,
+    collected: Collected,
     budget: int,
     count: Tokenizer,
     format: Format = "markdown",
 ) -> Context:
-    """Return the block, at most `budget` tokens: whole lines of each kind in turn, as many as fit.
+    """Return the block, at most `budget` tokens: whole lines of each kind in turn, as many as fit, and how many each
+    part leaves out.
 
     Args:
-        kinds: the lines by kind.
+        collected: the lines by kind, and the sessions.
         budget: tokens, by `count`.
         count: returns the tokens of a text.
         format: of the block.
@@ -426,28 +489,55 @@ def pack_briefing(
     measure = Measure(cache_counts(count), format)
     chosen = list[Line]()
     used = 0
-    for line in take_in_turn(kinds):
+    for line in take_in_turn(collected.kinds):
         if used + measure.count(line.text) > budget + 1:
             continue
-        tokens = measure.count_parts(arrange_by_kind(kinds, [*chosen, line]))
+        tokens = measure.count_parts(arrange_by_kind(collected, [*chosen, line]))
         if tokens <= budget:
             chosen.append(line)
             used = tokens
-    parts = arrange_by_kind(kinds, chosen)
+    parts = arrange_by_kind(collected, chosen)
     return Context(measure.render(parts), measure.count_parts(parts), parts)
 
 
-def arrange_by_kind(kinds: Kinds, chosen: Sequence[Line]) -> tuple[Part, ...]:
-    """Return the chosen lines as parts: what holds, what is open, the last sessions and topics; the newest first."""
+def arrange_by_kind(
+    collected: Collected,
+    chosen: Sequence[Line],
+) -> tuple[Part, ...]:
+    """Return the chosen lines as parts: what holds, what is open, the last sessions and topics; the newest first.
+
+    A part says how many it leaves out.
+    """
     ids = set(map(id, chosen))
     parts = []
-    for name, lines in zip(PARTS, kinds, strict=True):
+    for name, lines in zip(PARTS, collected.kinds, strict=True):
         shown = [line for line in lines if id(line) in ids]
         if name != "topics":
             shown.sort(key=lambda line: -(line.source.at or EARLIEST).timestamp())
         if shown:
-            parts.append(Part(name, tuple(shown)))
+            every = len(collected.sessions) if name == "sessions" else len(lines)
+            left_out = _say_left_out(name, every - len(shown), collected.sessions)
+            parts.append(Part(name, tuple(shown), left_out))
     return tuple(parts)
+
+
+def _say_left_out(
+    name: Name,
+    count: int,
+    sessions: Sequence[datetime | None],
+) -> str:
+    """Return how many lines a part leaves out, of sessions since when; empty if it has all.
+
+    Args:
+        name: of the part.
+        count: the lines.
+        sessions: when each ended, the latest first.
+    """
+    if count < 1:
+        return ""
+    first = sessions[-1] if name == "sessions" else None
+    since = f", since {format_day(first)}" if first else ""
+    return f"{count:,} more{since}"
 
 
 def collect_topic_summaries(
@@ -536,11 +626,20 @@ def collect_session_lines(
     view: View,
     places: Collection[str] = (),
     own: Collection[str] = (),
+    rows: Sequence[SummaryRow] | None = None,
 ) -> tuple[list[Line], list[Line]]:
-    """Return a line for each of the last sessions, and what is open at their end; the latest first."""
+    """Return a line for each of the last sessions, and what is open at their end; the latest first.
+
+    Args:
+        view: the release.
+        places: names of the project; empty for all.
+        own: the running sessions.
+        rows: the sessions, if they were read before (`read_last_sessions`).
+    """
     sessions = list[Line]()
     open_ends = list[Line]()
-    rows = _read_last_sessions(view, places, own)
+    every = read_last_sessions(view, places, own) if rows is None else rows
+    rows = every[:MOST_LINES]
     sources = _cite_sessions(view, rows)
     said = _collect_said(view, places, list(sources)[:MOST_SESSIONS])
     left_out = view.chains.excluded
@@ -677,7 +776,7 @@ def _list_sentences(text: str) -> list[str]:
     return [text[start:end].strip() for start, end in ends]
 
 
-def _read_last_sessions(
+def read_last_sessions(
     view: View,
     places: Collection[str],
     own: Collection[str],
@@ -703,7 +802,7 @@ def _read_last_sessions(
     rows.sort(
         key=lambda row: (-(row["last_at"] or EARLIEST).timestamp(), row["summary_id"])
     )
-    return rows[:MOST_LINES]
+    return rows
 
 
 def _is_note(view: View, session: str) -> bool:

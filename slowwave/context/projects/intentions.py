@@ -8,12 +8,13 @@ how rare they are in people's talk and in the project.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -29,6 +30,7 @@ from slowwave.context.projects.nearness import (
 from slowwave.context.projects.standing import (
     EARLIEST,
     StandingClaim,
+    add_question,
     collect_standing_claims,
 )
 from slowwave.recall.hits import Shown
@@ -157,6 +159,13 @@ class Intention(Shown):
     met: str | None = None
     """Day, in ISO format, on which what it waits for first came up in a later session."""
     language: str | None = None
+    answers: str = ""
+    """The question that it answers, if its text does not have that."""
+
+    @property
+    def told(self) -> str:
+        """The text with the question that it answers."""
+        return add_question(self.text, self.answers)
 
     @property
     def lexicon(self) -> Lexicon:
@@ -212,7 +221,7 @@ class Intention(Shown):
     def describe(self) -> str:
         """Return it in a line."""
         said = f" on {format_day(self.said_at)}" if self.said_at else ""
-        return f"Intended{said}: {escape_line(self.text)}{self.when} {self.mark}"
+        return f"Intended{said}: {escape_line(self.told)}{self.when} {self.mark}"
 
     def is_due(
         self,
@@ -703,28 +712,63 @@ def _list_done_since(
     intentions: Sequence[Intention],
 ) -> list[tuple[MessageRow, list[Done]]]:
     """Return what agents did in the projects of some intentions that wait for a file or version, since the first of
-    them, by message, in order; of these messages the latest MOST_CALLS.
+    them, by message, in order; of these messages the latest MOST_CALLS. What a command printed is read if it has the
+    number of a version.
     """
     waiting = [one for one in intentions if one.said_at and (one.versions or one.files)]
     if not waiting:
         return []
     here = pc.field("workspace").isin(sorted({one.workspace or "" for one in waiting}))
     since = min(one.said_at for one in waiting if one.said_at)
-    by_agent = pc.field("origin") == Origin.MODEL
-    columns = ["session_id", "workspace", "blocks", "ts"]
-    found = view.read(MESSAGES, columns, here & by_agent & (pc.field("ts") > since))
-    latest = found.sort_by([("ts", "descending")]).slice(0, MOST_CALLS)
-    return [(row, read_done(row["blocks"])) for row in reversed(latest.to_pylist())]
+    waits_for_version = any(one.versions for one in waiting)
+    columns = ["session_id", "workspace", "blocks", "ts", "origin"]
+    wanted = [Origin.MODEL, Origin.TOOL] if waits_for_version else [Origin.MODEL]
+    written = pc.field("origin").isin(wanted)
+    found = view.read(MESSAGES, columns, here & written & (pc.field("ts") > since))
+    newest_first = found.sort_by([("ts", "descending")]).to_pylist()
+    calls = [row for row in newest_first if row["origin"] == Origin.MODEL]
+    numbers = {number for one in waiting for _, number in one.versions}
+    shown = _read_shown(newest_first, numbers)
+    return [
+        (row, read_done(row["blocks"], shown.get(row["session_id"], {})))
+        for row in reversed(calls[:MOST_CALLS])
+    ]
 
 
-def read_done(blocks: Sequence[Mapping[str, Any]]) -> list[Done]:
-    """Return what the tool calls among a message's blocks do."""
-    given = (block["text"] or "" for block in blocks if block["type"] == "tool_call")
-    return [_read_call(text) for text in given]
+def _read_shown(
+    rows: Sequence[MessageRow],
+    numbers: Collection[str],
+) -> dict[str, dict[str, str]]:
+    """Return by session what its tool calls printed that has one of some numbers, by the call's id."""
+    shown = defaultdict[str, dict[str, str]](dict)
+    for row in rows:
+        for block in row["blocks"]:
+            is_output = block["type"] == "tool_result" and not block["is_error"]
+            printed = (block["text"] or "") if is_output else ""
+            if any(number in printed for number in numbers):
+                shown[row["session_id"]][str(block["call_id"])] = printed
+    return shown
 
 
-def _read_call(given: str) -> Done:
-    """Return what a tool call does, from its arguments."""
+def read_done(
+    blocks: Sequence[Mapping[str, Any]],
+    shown: Mapping[str, str] = MappingProxyType({}),
+) -> list[Done]:
+    """Return what the tool calls among a message's blocks do.
+
+    Args:
+        blocks: the message's.
+        shown: what the calls printed, by their ids.
+    """
+    return [
+        _read_call(block["text"] or "", shown.get(str(block.get("call_id")), ""))
+        for block in blocks
+        if block["type"] == "tool_call"
+    ]
+
+
+def _read_call(given: str, shown: str) -> Done:
+    """Return what a tool call does, from its arguments and from what it printed, if it ran a command."""
     try:
         arguments = orjson.loads(given)
     except orjson.JSONDecodeError:
@@ -742,6 +786,7 @@ def _read_call(given: str) -> Done:
         tuple(paths) if is_edit else (),
         run="" if is_edit else "\n".join(run),
         written="\n".join(written) if is_edit and paths else "",
+        shown=shown if run and not is_edit else "",
     )
 
 
@@ -876,6 +921,7 @@ def _make_intentions(
         versions=(),
         names=(),
         language=find_text_language(claim.text) or talk.language,
+        answers=claim.answers,
     )
     if claim.category != PLAN:
         found = [_set_due(whole, _find_due(claim), talk)]

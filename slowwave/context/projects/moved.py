@@ -4,6 +4,7 @@ Agents' edits and reads are stored with paths from the project's folder on. So a
 are in another folder now, was most likely moved there.
 """
 
+import shlex
 from collections import Counter
 from collections.abc import Collection
 from pathlib import Path
@@ -45,6 +46,23 @@ def find_former_name(
     )
     former = moved.most_common(1)
     return (former[0][0], folder) if former else None
+
+
+def describe_moved(
+    store: Store,
+    known: Collection[str],
+    places: Collection[str],
+) -> str:
+    """Return in a sentence which project was moved here and the command that joins the two; see `find_former_name`.
+
+    Return "" if there is none.
+    """
+    former = find_former_name(store, known, places)
+    if former is None:
+        return ""
+    old, here = former
+    command = shlex.join(["slowwave", "config", "alias", old, str(here)])
+    return f"{old} is gone, and files of it are in {here}: `{command}` joins the two"
 
 
 def _is_file_below(

@@ -123,11 +123,22 @@ class StandingClaim:
     """What it names and the code does not have any more, in brackets; empty if it holds."""
     parts: tuple[ToldPart, ...] = ()
     """What each claim says of the text, in its order, if it joins several."""
+    answers: str = ""
+    """The question or proposal that it answers, if its text does not have that."""
 
     @property
     def dated_text(self) -> str:
         """The text as files show it: with its date beside "yesterday" and the like, and with its claims."""
         return add_ids(self.text, self.parts, self.source.said_at)
+
+
+def add_question(text: str, question: str) -> str:
+    """Return an answer with its question in brackets, if both together are short.
+
+    "later, when the antenna is here" alone does not say what, and "fine, in cents then" not what was proposed.
+    """
+    both = f"{text.rstrip('.!')} ({question})"
+    return both if question and len(both) <= LONGEST else text
 
 
 def collect_standing_claims(
@@ -368,9 +379,14 @@ def _join_group(
     said = {**beside, **quotes} if spans else {}
     owners = {_locate(message, words): claim for words, claim in said.items()}
     parts = tuple(_part_spans(message, owners, spans))
+    text = _join_spans(message, spans) if len(spans) > 1 else group[0].text
+    for claim in group:
+        before, words, after = text.partition(claim.text)
+        both = f"{before}{add_question(words, claim.answers)}{after}"
+        text = both if len(both) <= LONGEST else text
     return replace(
         group[0],
-        text=_join_spans(message, spans) if len(spans) > 1 else group[0].text,
+        text=text,
         category=find_heading(group),
         parts=parts if len({claim for _, claim in parts}) > 1 else (),
     )
@@ -630,6 +646,7 @@ def _make_claim(
         may_instruct=first.typed and bool(standing or is_plain),
         observer=said["observer"],
         source=source,
+        answers=_find_question(said, message),
     )
 
 
@@ -643,6 +660,16 @@ def word_claim(row: ClaimRow) -> str:
     detail = " ".join((row["detail"] or "").split())
     has_both = bool(detail) and summary in quote and detail in quote
     return quote if has_both and len(quote) <= LONGEST else summary
+
+
+def _find_question(said: ClaimRow, message: MessageRow) -> str:
+    """Return the question or proposal that a claim by rules answers; empty if it answers none.
+
+    It is the claim's detail if that does not stand in the claim's own message.
+    """
+    question = " ".join((said["detail"] or "").split())
+    is_other = question not in " ".join(message["text"].split())
+    return question if said["observer"] == EXTRACTIVE and is_other else ""
 
 
 def _word_plainly(said: ClaimRow, message: MessageRow) -> tuple[str, bool]:

@@ -40,6 +40,7 @@ from slowwave.recall.release.tables import (
     read_passage_index,
     shared_property,
 )
+from slowwave.schemas.places import name_last_part
 from slowwave.schemas.rows import CheckRow, ClaimRow, DeadEndRow
 from slowwave.schemas.tables import (
     BOILERPLATE,
@@ -960,6 +961,12 @@ class View(Tables):
     def project_names(self) -> dict[str, str]:
         """The shown name of each workspace, which tells projects of one name apart."""
         return tell_apart(self.workspaces)
+
+    def name_project(self, workspace: str | None) -> str | None:
+        """Return the shown name of a project, also of one that the release does not know; None without one."""
+        if not workspace:
+            return None
+        return self.project_names.get(workspace) or name_last_part(workspace)
 
 
 def _find_longer(words: Sequence[str], start: str) -> list[str]:
