@@ -104,6 +104,8 @@ def measure_likeness(move: Move, row: DeadEndRow) -> float:
         fewer = (row.get("instead") or "").split()
         dropped = [word for word in words if word not in fewer] or words
         return _compare_options((words[0], *dropped), move.words)
+    if _is_of_those_that_worked(move.words, row):
+        return 0.0
     names = list_dependencies(words)
     if names and (move.kind is not MoveKind.EDIT or _is_manifest(move.path)):
         return _share(names, _list_added(move, names, row))
@@ -114,6 +116,22 @@ def measure_likeness(move: Move, row: DeadEndRow) -> float:
     if move.kind not in (MoveKind.RUN, MoveKind.CHECK):
         return 0.0
     return _compare_commands(words, move.words)
+
+
+def _is_of_those_that_worked(
+    words: Sequence[str],
+    row: DeadEndRow,
+) -> bool:
+    """Return True if a command is the one that was run instead of what failed, or like it has nothing of what failed.
+
+    That is what the failed one has and the other lacks, if both are of the same program.
+    """
+    instead = (row.get("instead") or "").split()
+    if not words or row["words"][0] not in instead:
+        return False
+    failed = {*map(get_name, row["words"])} - {*map(get_name, instead)}
+    is_rid = bool(failed) and failed.isdisjoint(map(get_name, words))
+    return is_rid or list(words) == instead[-len(words) :]
 
 
 def _uses(move: Move, names: Collection[str]) -> bool:

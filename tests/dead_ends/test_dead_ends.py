@@ -289,6 +289,12 @@ ROWS = [
         "words": ["mocha", "-q", "-p", "8"],
         "instead": "npx mocha -q",
     },
+    {
+        "kind": "run",
+        "path": None,
+        "words": ["docker", "build", "--squash", "-t", "tides", "."],
+        "instead": "docker build -t tides .",
+    },
 ]
 
 
@@ -346,6 +352,10 @@ ROWS = [
         # by the long form of an option, without those that were kept
         (run("npx mocha --parallel=4"), [10]),
         (run("npx mocha -q --grep tide"), []),
+        # the command that worked, and one like it
+        (run("docker build -t tides ."), []),
+        (run("cd /x && docker build --pull -t tides ."), []),
+        (run("docker build --squash -t tides:2 ."), [11]),
     ],
 )
 def test_a_call_is_compared_with_what_failed(step: Step, repeated: list[int]) -> None:
