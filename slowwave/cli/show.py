@@ -277,6 +277,7 @@ def _format_two_lines(
 def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
     """Return the topics, the strongest first, with their claims week by week."""
     topics = memory.topics()
+    several = len({topic.workspace for topic in topics}) > 1
     busiest = max((count for topic in topics for count in topic.weeks), default=0) or 1
     lines = []
     for topic in topics:
@@ -289,6 +290,7 @@ def _list_topics(memory: "Memory") -> tuple[object, list[str]]:
             for at in (topic.first_at, topic.last_at)
         )
         name = truncate_line(topic.title, 100)
+        name += _name_place(memory, topic.workspace) * several
         lines.append(
             f"{topic.claims:>5,} claims  strength {topic.strength:>5,}  |{bars}|  {days}  {name}"
         )
@@ -334,8 +336,9 @@ def _name_place(
     memory: "Memory",
     workspace: str | None,
 ) -> str:
-    """Return the project's name in brackets, as it stands behind a line of a list of several projects."""
-    return f"  [{escape_line(memory.name_project(workspace) or '')}]"
+    """Return the project's name in brackets, as it stands behind a line of a list of several projects; "" for none."""
+    name = memory.name_project(workspace)
+    return f"  [{escape_line(name)}]" if name else ""
 
 
 def _list_dead_ends(

@@ -1,7 +1,7 @@
 """`slowwave project` and `slowwave skill`: write a project's current facts into files that its agents load."""
 
 from enum import StrEnum
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -177,7 +177,7 @@ def skill(
     # Most of this function's weight is the declaration of its options and its late imports.
     places = _find_places(memory, workspace)
     file = out and (out / SKILL if out.is_dir() or not out.suffix else out)
-    title = PurePath(places[0].replace("\\", "/")).name or places[0]
+    title = memory.name_project(places[0]) or places[0]
     called = _name_skill(name, file, title)
     view = memory.get_view()
     lines = collect_skill_lines(view, places, has_injection, min_confidence, days)
