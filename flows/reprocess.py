@@ -81,10 +81,10 @@ Moment = Annotated[
 
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class Selection:
-    """Which sessions: by ids as commands print them, by workspace, by time. Empty: all."""
+    """Which sessions: by ids as commands print them, by project, by time. Empty: all."""
 
     sessions: Annotated[tuple[str, ...], Field(description="Ids of sessions.")] = ()
-    workspace: Annotated[str | None, Field(description="Their workspace.")] = None
+    workspace: Annotated[str | None, Field(description="Their project.")] = None
     since: Annotated[
         Moment | None, Field(description="Sessions that ended then or later.")
     ] = None
@@ -96,7 +96,7 @@ class Selection:
         """Return the chosen rows of SESSIONS.
 
         Raises:
-            UsageError: the vault does not hold a session or workspace.
+            UsageError: the vault does not hold a session or project.
         """
         rows = pl.DataFrame(store.read(SESSIONS))
         if self.sessions:
@@ -351,7 +351,7 @@ def run_reprocess(
         chosen = selection.select_sessions(job.store)
         if selection != Selection() and chosen.is_empty():
             raise UsageError(
-                "no session is chosen: none in the vault is of that workspace and time"
+                "no session is chosen: none in the vault is of that project and time"
             )
         if not missing:
             report.notes.append(

@@ -85,7 +85,7 @@ def _place_claims(
     is_for_all = any(not sign for _, sign, _ in pairs)
     if lacks_path or (is_for_all and len(pairs) > 1):
         raise UsageError(
-            "--project takes one PATH for all claims, or NAME=PATH for each workspace"
+            "--project takes one PATH for all claims, or NAME=PATH for each project"
         )
     known = _list_workspaces(settings) if pairs else []
     # Paths here by their names there; under None the path for all.

@@ -335,7 +335,7 @@ class ReadSettings(Section):
         description="A longer line is quarantined, never held in memory.",
     )
     exclude: tuple[str, ...] = Field(
-        (), description="Globs of paths and workspaces that are never read."
+        (), description="Globs of paths and projects that are never read."
     )
 
 
@@ -471,8 +471,8 @@ class RetentionSettings(Section):
     by_source: dict[str, NonNegativeInt] = Field(
         {}, description="The same by the format's name, over messages_days."
     )
-    by_workspace: dict[str, NonNegativeInt] = Field(
-        {}, description="The same by workspace, over both."
+    by_project: dict[str, NonNegativeInt] = Field(
+        {}, description="The same by project, over both."
     )
     talk_days: int = Field(
         0, ge=0, description="The same of what was said in `slowwave talk`."
@@ -494,7 +494,7 @@ class RetentionSettings(Section):
     def has_message_limits(self) -> bool:
         """True if some messages are forgotten after a time."""
         each = (self.messages_days, self.talk_days, self.notes_days)
-        return any((*each, *self.by_source.values(), *self.by_workspace.values()))
+        return any((*each, *self.by_source.values(), *self.by_project.values()))
 
     @property
     def has_limits(self) -> bool:
@@ -582,7 +582,7 @@ class Settings(BaseSettings):
     )
     aliases: dict[str, str] = Field(
         {},
-        description="Names of workspaces, each with the name it has now (`slowwave config alias OLD NEW`).",
+        description="Names of projects, each with the name it has now (`slowwave config alias OLD NEW`).",
     )
     llm: str = Field(
         "off",

@@ -190,7 +190,7 @@ MEANINGS = {
     "message_id": "hash of source, identity and content -> messages",
     "passage_id": "hash of the message and the place in it",
     "topic_id": "-> topics",
-    "workspace": "folder or project that it is about",
+    "workspace": "the project that it is about, by its folder or name: what `--project` takes",
     "source": "the format's name: claude-code, codex, openclaw, …",
     "path": "file of the transcript",
     "title": "a title, where there is one",
@@ -507,7 +507,7 @@ ACTIONS: "Table[rows.ActionRow]" = Table(
         string_field("tool", "as the transcript calls it", null=False),
         string_field(
             "path",
-            "from the workspace on; of a command the folder it ran in, '' for the workspace's own",
+            "from the project's folder on; of a command the folder it ran in, '' for the project's own",
         ),
         string_field(
             "command",
@@ -524,7 +524,7 @@ PATTERNS: "Table[rows.PatternRow]" = Table(
     name="patterns",
     key="pattern_id",
     fields=(
-        string_field("pattern_id", "hash of kind, workspace and items"),
+        string_field("pattern_id", "hash of kind, project and items"),
         string_field("kind", "a HabitKind", null=False),
         string_field("workspace", null=False),
         pa.field(
@@ -584,7 +584,7 @@ DEAD_ENDS: "Table[rows.DeadEndRow]" = Table(
         string_field("session_id", null=False),
         string_field("workspace"),
         string_field("kind", "edit or run", null=False),
-        string_field("path", "of an edit its file, from the workspace on"),
+        string_field("path", "of an edit its file, from the project's folder on"),
         string_field(
             "attempt",
             "the command, or the first line that the edit brought in, redacted",
@@ -1017,7 +1017,7 @@ EXCLUSIONS: "Table[rows.ExclusionRow]" = Table(
         ),
         string_field(
             "words",
-            "of a claim: hash of its workspace and words, so that nobody else's bring it back",
+            "of a claim: hash of its project and words, so that nobody else's bring it back",
         ),
         string_field("why", "a person's reason", null=False),
         pa.field("at", UTC_US, nullable=False),

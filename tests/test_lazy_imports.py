@@ -169,7 +169,7 @@ def test_reading_and_looking_bring_nothing_heavy(
             "show habits",
             "show related ferry",
         ),
-        *("project --out - --workspace /ferry", "skill --workspace /ferry"),
+        *("project --out - --project /ferry", "skill --project /ferry"),
         *(f"inspect {ledger}" for ledger in ("releases", "merges", "runs", "junk")),
     ]
     assert import_by_all(*map(str.split, commands), store=store) == {

@@ -68,8 +68,8 @@ SpacesOption = Annotated[
     list[str] | None,
     typer.Option("--space", help="Space (user or tenant); may be repeated."),
 ]
-PROJECT = ("--project", "--workspace")
-"""The names of the option for a project, which the tables call a workspace."""
+PROJECT = ("--project",)
+"""The name of the option for a project, which the tables and the Python API call a workspace."""
 KeyFileOption = Annotated[
     Path | None,
     typer.Option(

@@ -134,15 +134,15 @@ def config(
         list[str] | None,
         typer.Argument(
             metavar="[alias OLD NEW]",
-            help="Set another name for a workspace, for example for a folder that moved.",
+            help="Set another name for a project, for example for a folder that moved.",
         ),
     ] = None,
     as_json: bool = False,
 ) -> Row | None:
-    """Show each setting and its origin, or alias a workspace.
+    """Show each setting and its origin, or alias a project.
 
     After `config alias OLD NEW`, what was said under OLD, or in a folder below it, is found under NEW. OLD and NEW are
-    paths, stored names of workspaces, or the last parts of stored paths. Nothing that is stored changes: the alias is a
+    paths, stored names of projects, or the last parts of stored paths. Nothing that is stored changes: the alias is a
     line of your settings file.
     """
     from slowwave.schemas.places import find_user_file

@@ -176,7 +176,7 @@ def export(
     partition_by: Annotated[
         str | None,
         typer.Option(
-            help="day or workspace: Parquet in a folder for each, as Hive names them."
+            help="day or workspace (the project): Parquet in a folder for each, as Hive names them."
         ),
     ] = None,
     since: Annotated[

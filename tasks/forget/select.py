@@ -58,7 +58,7 @@ class Wanted:
         """
         if not self.kinds:
             raise UsageError(
-                "name what to forget: a session, message, text, speaker, workspace, day, note or source"
+                "name what to forget: a session, message, text, speaker, project, day, note or source"
             )
         if self.matches and not all(Words(self.matches).folded):
             raise UsageError("--match needs text: blank text matches everything")
@@ -124,7 +124,7 @@ def select_due_messages(
         r["session_id"]: r["path"]
         for r in store.read(SESSIONS, ["session_id", "path"]).to_pylist()
     }
-    limits = settings.by_workspace.items()
+    limits = settings.by_project.items()
     workspaces = _list_workspaces(store)
     places = {
         name: days
@@ -160,7 +160,7 @@ def list_unmatched(store: Store, settings: RetentionSettings) -> list[str]:
     """
     known = _list_workspaces(store)
     lines = list[str]()
-    for workspace in settings.by_workspace:
+    for workspace in settings.by_project:
         groups = (
             []
             if match_workspaces(workspace, known)
@@ -169,7 +169,7 @@ def list_unmatched(store: Store, settings: RetentionSettings) -> list[str]:
         if groups:
             whole = ", ".join(repr(group[0]) for group in groups)
             lines.append(
-                f"retention.by_workspace: nothing is of {workspace!r}; write the whole path: {whole}"
+                f"retention.by_project: nothing is of {workspace!r}; write the whole path: {whole}"
             )
     return lines
 

@@ -38,7 +38,7 @@ COLUMNS = [
     "hash",
 ]
 
-EXCLUDED = "message of an excluded workspace"
+EXCLUDED = "message of an excluded project"
 
 
 @dataclass

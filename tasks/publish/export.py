@@ -251,7 +251,7 @@ def _check_folder_names(workspaces: pa.Array) -> None:
         name = f"{WORKSPACE}={quote(value or '', safe='')}"
         if len(name) > LONGEST_NAME:
             raise UsageError(
-                f"workspace {value[:60]!r}… makes a folder's name of {len(name)} bytes, and"
+                f"project {value[:60]!r}… makes a folder's name of {len(name)} bytes, and"
                 f" {LONGEST_NAME} fit: leave out --partition-by {WORKSPACE}"
             )
 

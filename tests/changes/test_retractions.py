@@ -88,7 +88,7 @@ def test_a_retraction_is_shown_with_its_day_and_not_as_a_new_value() -> None:
 
 def test_no_hand_out_states_it_and_what_takes_it_back_is_no_rule(store: Path) -> None:
     for words in (["skill"], ["project", "--out", "-"]):
-        done = typed(*words, "--workspace", "cove", "--store", str(store))
+        done = typed(*words, "--project", "cove", "--store", str(store))
         assert "French" not in done.output
 
 
@@ -104,5 +104,5 @@ def test_it_is_listed_and_stands_again_once_that_is_taken_back(store: Path) -> N
     hits = {hit.text: hit for hit in Memory.open(store).recall(ASKED, 3)}
     assert hits[RULE].successor is None
     assert (
-        "French" in typed("skill", "--workspace", "cove", "--store", str(store)).output
+        "French" in typed("skill", "--project", "cove", "--store", str(store)).output
     )

@@ -57,7 +57,7 @@ def test_every_command_and_ledger_has_help() -> None:
 
 def test_what_other_memories_call_a_command_is_answered_with_its_name_here() -> None:
     for theirs, ours in RENAMED.items():
-        refused = typed(theirs, "--workspace", "api")
+        refused = typed(theirs, "--project", "api")
         assert refused.exit_code == 2
         assert f"`slowwave {ours}`" in refused.output
         assert typed(*ours.split(), "--help").exit_code == 0
@@ -113,7 +113,7 @@ def test_what_lacks_a_step_is_filled_in_and_nothing_else_can_be(
         len(json.loads(typed("inspect", "releases", "--json", "--store", copy).output))
         == 1
     )
-    odd = [("observe",), ("summaries", "--workspace", "/w")]
+    odd = [("observe",), ("summaries", "--project", "/w")]
     told = [
         typed("reprocess", *words, "--missing", "--store", copy).output for words in odd
     ]
@@ -585,7 +585,7 @@ def test_an_alias_of_the_last_part_of_a_path_is_one_of_the_path(
 ) -> None:
     made = json.loads(typed("config", "alias", old, ".", "--json").output)
     assert (made["old"], made["new"], made["known"]) == (stored, str(barns), True)
-    hits = json.loads(typed("recall", "hay", "--workspace", ".", "--json").output)
+    hits = json.loads(typed("recall", "hay", "--project", ".", "--json").output)
     assert [hit["workspace"] for hit in hits["hits"]] == [stored]
 
 

@@ -72,8 +72,8 @@ def test_json_is_in_utc_and_verbatim(memory: Memory) -> None:
     [
         ("recall", "tide tables"),
         ("context", "Where do the tide tables live?"),
-        ("briefing", "--workspace", HARBOUR),
-        ("skill", "--workspace", HARBOUR),
+        ("briefing", "--project", HARBOUR),
+        ("skill", "--project", HARBOUR),
         ("show", "claims"),
         ("recent",),
     ],
@@ -89,7 +89,7 @@ def test_what_is_printed_has_the_date_once(
 
 
 def test_files_and_pages_have_it(settings: Settings, tmp_path: Path) -> None:
-    options = ("--workspace", HARBOUR, "--store", settings.store)
+    options = ("--project", HARBOUR, "--store", settings.store)
     typed("project", "--out", tmp_path / "AGENTS.md", *options)
     typed("project", "--pages", tmp_path / "pages", *options)
     pages = [*tmp_path.rglob("*.md")]

@@ -110,7 +110,7 @@ def test_only_what_stands_is_told_each_line_with_its_source(
     store: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "CLAUDE.md").write_text("# Mine\n")
-    done = typed("--out", "CLAUDE.md", "--workspace", "api", "--store", store)
+    done = typed("--out", "CLAUDE.md", "--project", "api", "--store", store)
     assert done.exit_code == 0, done.output
     text = (tmp_path / "CLAUDE.md").read_text()
     assert text.startswith("# Mine\n\n<!-- slowwave:begin -->\n")
@@ -140,7 +140,7 @@ def test_each_line_of_a_project_file_stands_on_messages(
     done = typed(
         "--out",
         "AGENTS.md",
-        "--workspace",
+        "--project",
         "/home/ada/tidepool",
         "--store",
         samples_night[0],
@@ -198,7 +198,7 @@ def test_the_same_claims_give_the_same_bytes_in_a_later_release(
         "A.md",
         "--pages",
         "pages",
-        "--workspace",
+        "--project",
         "api",
         "--store",
         copy,
@@ -277,7 +277,7 @@ def test_pages_that_are_no_longer_due_go_only_where_they_are_ours(
     ann.write_text("I know her.\n\n" + ann.read_text())
     assert (
         "3 removed"
-        in typed("--pages", pages, "--workspace", "api", "--store", store).output
+        in typed("--pages", pages, "--project", "api", "--store", store).output
     )
     assert sorted(
         path.relative_to(pages).as_posix() for path in pages.rglob("*.md")
@@ -327,14 +327,14 @@ def test_pages_of_decisions_are_named_by_their_topics(
         ((), "say where"),
         (("--to", "claude"), "this folder is no project that the memory knows"),
         (
-            ("--to", "claude", "--workspace", "ap"),
+            ("--to", "claude", "--project", "ap"),
             "no project 'ap' is known here; the nearest: 'api'",
         ),
         (
-            ("--to", "claude", "--workspace", "api"),
+            ("--to", "claude", "--project", "api"),
             "api is no folder here: name the file with --out",
         ),
-        (("--out", "broken.md", "--workspace", "api"), "broken.md: its marks"),
+        (("--out", "broken.md", "--project", "api"), "broken.md: its marks"),
     ],
 )
 def test_what_can_not_be_done_is_told_in_a_line(
@@ -375,7 +375,7 @@ def test_a_line_pulls_in_no_file_runs_nothing_and_ends_no_block(
 def test_a_small_budget_takes_fewer_lines_and_none_takes_the_block_out(
     store: Path, tmp_path: Path
 ) -> None:
-    words = ("--out", "A.md", "--workspace", "api", "--store", store)
+    words = ("--out", "A.md", "--project", "api", "--store", store)
     (tmp_path / "A.md").write_text("Mine.")
     assert "1 line," in typed(*words, "--budget", "90").output
     assert typed(*words, "--budget", "0").exit_code == 0

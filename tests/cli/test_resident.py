@@ -93,7 +93,7 @@ CALLS: list[tuple[list[str], object]] = [
     (["recall", QUESTION], None),
     (["recall", QUESTION, "--json", "-k", "3"], None),
     (["recall", QUESTION, "--kind", "session"], None),
-    (["recall", "readings", "--workspace", "/no/such/project"], None),
+    (["recall", "readings", "--project", "/no/such/project"], None),
     (["context", QUESTION, "--budget", "300"], None),
     (["briefing"], None),
     (["recent", "3"], None),

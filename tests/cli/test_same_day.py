@@ -74,7 +74,7 @@ def test_sessions_that_end_at_once_are_known_in_the_next_one(tmp_path: Path) -> 
         ]
         if client == "talk":
             call(
-                f"talk --llm scripted --workspace {here}",
+                f"talk --llm scripted --project {here}",
                 "\n".join(text for _, text in said),
             )
             continue
@@ -158,7 +158,7 @@ def test_what_was_noted_and_talked_since_the_release_is_recalled_and_marked(
         PENDING,
     )
     assert found["The ferry's radio call sign is Kittiwake Nine."] == "active"
-    shown = typed("recall", "two deckhands", "--workspace", "/pier", "--store", store)
+    shown = typed("recall", "two deckhands", "--project", "/pier", "--store", store)
     assert re.match(
         rf"1\. The ferry needs two deckhands\.\n   .+ · Ada Byron · pier · note-\w+ · {PENDING}",
         shown.output,

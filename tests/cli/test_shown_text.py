@@ -131,7 +131,7 @@ def test_no_name_or_text_steers_a_terminal_a_page_or_an_agent(
         ),
         *(run("inspect", ledger) for ledger in LEDGERS),
         *(
-            run(*words, "--workspace", steers, "--min-confidence", 0)
+            run(*words, "--project", steers, "--min-confidence", 0)
             for words in (("skill",), ("project", "--out", "-"))
         ),
         *(

@@ -50,7 +50,7 @@ def typed(store: Path, *words: object) -> Result:
 
 
 def test_it_is_valid_and_each_lines_source_is_there(store: Path) -> None:
-    text = typed(store, "--workspace", TIDEPOOL, "--budget", 5_000).output
+    text = typed(store, "--project", TIDEPOOL, "--budget", 5_000).output
     _, front, body = text.split("---\n", 2)
     # As agentskills.io has it: these two keys, a name like its folder's, text of some length.
     told = yaml.safe_load(front)
@@ -77,7 +77,7 @@ def test_the_formats_own_library_validates_it_and_loads_it(
     store: Path, tmp_path: Path
 ) -> None:
     assert (
-        typed(store, "--workspace", TIDEPOOL, "--out", tmp_path / "tidepool").exit_code
+        typed(store, "--project", TIDEPOOL, "--out", tmp_path / "tidepool").exit_code
         == 0
     )
     for folder in (tmp_path / "tidepool", Path("docs/examples/tidepool")):
@@ -91,7 +91,7 @@ def test_what_a_person_wrote_stays_and_the_same_release_gives_the_same_bytes(
     store: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "tide-pool"
-    assert typed(store, "--workspace", TIDEPOOL, "--out", folder).exit_code == 0
+    assert typed(store, "--project", TIDEPOOL, "--out", folder).exit_code == 0
     file = folder / "SKILL.md"
     first = file.read_bytes()
     # As the format wants it: its folder's.
@@ -104,9 +104,9 @@ def test_what_a_person_wrote_stays_and_the_same_release_gives_the_same_bytes(
         + b"\nMine, below.\n"
     )
     file.write_bytes(mine)
-    typed(store, "--workspace", TIDEPOOL, "--out", file, "--budget", 300)
+    typed(store, "--project", TIDEPOOL, "--out", file, "--budget", 300)
     assert len(file.read_bytes()) < len(mine)
-    typed(store, "--workspace", TIDEPOOL, "--out", file)
+    typed(store, "--project", TIDEPOOL, "--out", file)
     assert file.read_bytes() == mine
     assert [path.name for path in folder.iterdir()] == ["SKILL.md"]
 
@@ -116,10 +116,10 @@ def test_a_file_without_marks_is_left_alone_unless_forced(
 ) -> None:
     file = tmp_path / "SKILL.md"
     file.write_text("My own words.\n")
-    refused = typed(store, "--workspace", TIDEPOOL, "--out", file)
+    refused = typed(store, "--project", TIDEPOOL, "--out", file)
     assert (refused.exit_code, file.read_text()) == (1, "My own words.\n")
     assert (
-        typed(store, "--workspace", TIDEPOOL, "--out", file, "--force").exit_code == 0
+        typed(store, "--project", TIDEPOOL, "--out", file, "--force").exit_code == 0
     )
     assert file.read_text().startswith("---\nname: ")
     assert "\nMy own words.\n" in file.read_text()
@@ -127,7 +127,7 @@ def test_a_file_without_marks_is_left_alone_unless_forced(
 
 def test_a_file_whose_marks_are_no_pair_is_named(store: Path, tmp_path: Path) -> None:
     (tmp_path / "SKILL.md").write_text("<!-- slowwave:end -->\n")
-    refused = typed(store, "--workspace", TIDEPOOL, "--out", tmp_path)
+    refused = typed(store, "--project", TIDEPOOL, "--out", tmp_path)
     assert (
         refused.exit_code,
         f"{tmp_path / 'SKILL.md'}: its marks" in refused.stderr,
@@ -136,7 +136,7 @@ def test_a_file_whose_marks_are_no_pair_is_named(store: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "words",
-    [["--workspace", "nowhere"], ["--workspace", TIDEPOOL, "--name", "No Name"]],
+    [["--project", "nowhere"], ["--project", TIDEPOOL, "--name", "No Name"]],
 )
 def test_what_is_refused_is_said_in_a_line(store: Path, words: list[str]) -> None:
     refused = typed(store, *words)
@@ -147,12 +147,12 @@ def test_what_is_refused_is_said_in_a_line(store: Path, words: list[str]) -> Non
 def test_only_of_the_days_asked_for(store: Path) -> None:
     assert (
         "Nothing is known about it yet."
-        in typed(store, "--workspace", TIDEPOOL, "--days", 1).output
+        in typed(store, "--project", TIDEPOOL, "--days", 1).output
     )
 
 
 def test_empty_says_that_there_are_claims_but_none_is_sure_enough(store: Path) -> None:
-    told = typed(store, "--workspace", "/home/ada/tidepool-ops", "--min-confidence", 1)
+    told = typed(store, "--project", "/home/ada/tidepool-ops", "--min-confidence", 1)
     assert "none sure enough to be told: `slowwave show claims --project" in told.output
 
 
@@ -325,11 +325,11 @@ def test_a_claim_of_three_sessions_is_told_with_the_confidence_that_claims_shows
     sure, surer = claim["confidence"], round(claim["confidence"] + 0.001, 3)
     for words in (("skill",), ("project", "--out", "-")):
         told = [
-            run(*words, "--workspace", "/home/ada/pier", "--min-confidence", least)
+            run(*words, "--project", "/home/ada/pier", "--min-confidence", least)
             for least in (0.5, sure, surer)
         ]
         assert [asked[:-1] in one for one in told] == [True, True, False]
-    assert asked[:-1] in run("briefing", "--workspace", "/home/ada/pier")
+    assert asked[:-1] in run("briefing", "--project", "/home/ada/pier")
     assert [
         asked[:-1] in run("show", "claims", "--min-confidence", least)
         for least in (sure, surer)
@@ -356,7 +356,7 @@ def test_what_is_sure_and_of_no_category_is_also_settled(tmp_path: Path) -> None
     ]
     settings = Settings(store=tmp_path / "made", encoder="hash-384")
     run_night(talks, settings).check_complete()
-    told = typed(settings.store, "--workspace", "/home/ada/pier", "--min-confidence", 0)
+    told = typed(settings.store, "--project", "/home/ada/pier", "--min-confidence", 0)
     also = told.output.split("## Also Settled\n")[1].split("\n## ")[0]
     assert "The pier office closes at six in winter (1 Mar 2026, 3 sessions)" in also
     assert (

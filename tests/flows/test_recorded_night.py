@@ -57,7 +57,7 @@ def test_the_plan_foretold_each_task_within_a_tenth(
 
 
 def read_skill(store: Path) -> str:
-    words = ["skill", "--workspace", TIDEPOOL, "--store", str(store)]
+    words = ["skill", "--project", TIDEPOOL, "--store", str(store)]
     done = typed(*words, env={"SLOWWAVE_CONTEXT__TOKENIZER": "bytes/4"})
     assert done.exit_code == 0, done.output
     return done.output

@@ -364,7 +364,7 @@ def test_markdown_is_for_people_and_a_workspace_is_named_as_anywhere_else(
             "--learnings",
             "--format",
             "md",
-            "--workspace",
+            "--project",
             asked,
             "--store",
             "s",

@@ -71,7 +71,7 @@ def test_a_space_hears_nothing_of_another(tmp_path: Path) -> None:
     assert night.output.count("Released r1") == 2
 
     of_b = typed(
-        "recall", "where do we keep the gauges", "--space", "b", "--workspace", "/same"
+        "recall", "where do we keep the gauges", "--space", "b", "--project", "/same"
     ).output
     assert "lighthouse" in of_b
     assert "harbour" not in of_b

@@ -636,7 +636,7 @@ def test_what_is_older_than_its_days_goes_in_the_night(root: Path) -> None:
         "recalls_days": 1,
         "completions_days": 1,
     }
-    limits["by_workspace"] = {"/home/ann/../ann/shop": 1}
+    limits["by_project"] = {"/home/ann/../ann/shop": 1}
     report = run_night(
         [root / "in"], make_settings(root / "store", retention=limits)
     ).check_complete()

@@ -131,7 +131,7 @@ def test_a_command_ends_with_an_error_for_an_unknown_one(
     root: Path, command: str
 ) -> None:
     words = [ASKED] if command in ("recall", "context") else []
-    done = typed(*command.split(), *words, "--workspace", "apo", "--store", root)
+    done = typed(*command.split(), *words, "--project", "apo", "--store", root)
     assert done.exit_code != 0
     assert "no project 'apo' is known here; the nearest:" in done.stderr
 
@@ -162,7 +162,7 @@ def test_every_command_takes_the_last_part_that_recall_prints(
     copy = Path(shutil.copytree(root, tmp_path / "store"))
     done = typed(
         *words,
-        "--workspace",
+        "--project",
         "api",
         "--store",
         copy,
@@ -178,7 +178,7 @@ def test_what_is_noted_of_a_last_part_is_of_the_known_project(
     assert (
         f"of {folder};"
         in typed(
-            "remember", "We ship on Friday.", "--workspace", "api", "--store", copy
+            "remember", "We ship on Friday.", "--project", "api", "--store", copy
         ).stdout
     )
     memory = Memory.open(copy, encoder=HashEncoder())

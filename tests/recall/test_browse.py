@@ -195,7 +195,7 @@ def test_the_command_lists_and_hints(root: Path) -> None:
     )
     plain = json.loads(typed("show", "claims", "--json", "--limit", "1", *where).stdout)
     assert [claim["id"] for claim in plain] == ["foreign"]
-    refused = typed("show", "claims", "--workspace", "wep", *where)
+    refused = typed("show", "claims", "--project", "wep", *where)
     assert refused.exit_code == 1
     assert "the nearest: 'web'" in refused.stderr
     refused = typed("show", "claims", "--category", "decisions", *where)
