@@ -103,6 +103,4 @@ def test_it_is_listed_and_stands_again_once_that_is_taken_back(store: Path) -> N
     run_exclude([merge["merge_id"]], "still French", Settings(store=store))
     hits = {hit.text: hit for hit in Memory.open(store).recall(ASKED, 3)}
     assert hits[RULE].successor is None
-    assert (
-        "French" in typed("skill", "--project", "cove", "--store", str(store)).output
-    )
+    assert "French" in typed("skill", "--project", "cove", "--store", str(store)).output

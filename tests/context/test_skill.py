@@ -118,9 +118,7 @@ def test_a_file_without_marks_is_left_alone_unless_forced(
     file.write_text("My own words.\n")
     refused = typed(store, "--project", TIDEPOOL, "--out", file)
     assert (refused.exit_code, file.read_text()) == (1, "My own words.\n")
-    assert (
-        typed(store, "--project", TIDEPOOL, "--out", file, "--force").exit_code == 0
-    )
+    assert typed(store, "--project", TIDEPOOL, "--out", file, "--force").exit_code == 0
     assert file.read_text().startswith("---\nname: ")
     assert "\nMy own words.\n" in file.read_text()
 

@@ -191,8 +191,7 @@ def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> No
     assert {r["status"] for r in rows(store, CLAIMS)} == {"active"}
     assert all(r["topic_id"] for r in rows(store, CLAIMS))
     assert (
-        typed("reprocess", "dedupe", "--project", "/w", "--store", store).exit_code
-        == 0
+        typed("reprocess", "dedupe", "--project", "/w", "--store", store).exit_code == 0
     )
     assert [r["undone"] for r in rows(store, MERGES)] == [True]
     assert {r["status"] for r in rows(store, CLAIMS)} == {"active"}
