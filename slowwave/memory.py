@@ -777,7 +777,8 @@ class Memory:
     def list_projects(self) -> list[str]:
         """Return the shown names of all projects, sorted; none while the store is away."""
         try:
-            return sorted(set(self.get_view().project_names.values()))
+            view = self.get_view()
+            return sorted({view.project_names[one] for one in view.projects.values()})
         except TROUBLE:
             return []
 

@@ -94,7 +94,17 @@ def show_injected(
         "release": release,
     }
     query |= {"setting": setting}
-    return {"asked": query, "blocks": blocks, "workspaces": sorted(at.view.workspaces)}
+    return {
+        "asked": query,
+        "blocks": blocks,
+        "workspaces": _list_projects(at, query["workspace"]),
+    }
+
+
+def _list_projects(at: Explorer, chosen: str) -> list[str]:
+    """Return the projects of the release, and the chosen folder of one."""
+    names = {*at.view.projects.values(), *({chosen} & at.view.workspaces)}
+    return sorted(names)
 
 
 def _find_last_project(at: Explorer) -> str:

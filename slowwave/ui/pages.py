@@ -471,7 +471,8 @@ def show_run_page(
 
     sessions = at.view.read(SESSIONS, ["workspace", "ended_at"]).to_pylist()
     sessions.sort(key=lambda row: str(row["ended_at"] or ""), reverse=True)
-    projects = dict.fromkeys(row["workspace"] for row in sessions if row["workspace"])
+    names = [row["workspace"] for row in sessions if row["workspace"]]
+    projects = dict.fromkeys(at.view.projects.get(name, name) for name in names)
     return {
         **describe_run(at.settings, run, at.view),
         "projects": [*projects][:PROJECTS],

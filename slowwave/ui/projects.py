@@ -7,10 +7,12 @@ from typing import Annotated
 import pyarrow.compute as pc
 
 from slowwave.context.projects.briefing import collect_session_lines
+from slowwave.context.projects.elsewhere import find_said_elsewhere
 from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.standing import (
     STANDING,
     StandingClaim,
+    add_question,
     collect_standing_claims,
     group_by_category,
     take_in_turn,
@@ -110,7 +112,10 @@ def _choose_claims(
     meant: Sequence[str],
 ) -> tuple[list[StandingClaim], list[StandingClaim]]:
     """Return a project's rules, and what else holds that is not among the texts `meant`."""
-    claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
+    categories = (*STANDING, *PERSONAL)
+    claims = collect_standing_claims(view, places, categories)
+    if ids := find_said_elsewhere(view, places):
+        claims += collect_standing_claims(view, (), categories, among=ids)
     rules = [claim for claim in claims if claim.standing and not claim.code_note]
     rules = _drop_told(rules, ())[:MOST]
     told = [*meant, *(claim.text for claim in rules)]
@@ -155,7 +160,7 @@ def _describe_claim(
     """Return a standing claim as a row; those whose ids are in `new` were learnt in the last night."""
     return {
         "claim_id": claim.id,
-        "summary": claim.text,
+        "summary": add_question(claim.text, claim.answers),
         "category": claim.category,
         "observed_at": claim.source.at,
         "speaker": claim.source.speaker,

@@ -69,15 +69,17 @@ def test_it_says_what_holds_what_is_open_and_the_last_sessions_newest_first(
         "6 Mar 2026 · gw-3",
         "- Asked: Fix the flaky login test of the gateway. Reported: Fixed the login test.",
         "4 Mar 2026 · gw-2",
+        # what was asked stands above, so it is not repeated
+        "- Reported: I added three retries with backoff to the gateway.",
+        # that of the first session
+        "- 1 more, since 2 Mar 2026",
     ]
     # before a night read the correction, and after it
     told = brief(settings).text.splitlines()
-    assert told[2:-1] == [f"- {right} (not yet distilled)", *rest]
-    # What was asked stands above, so it is not repeated.
-    assert told[-1] == "- Reported: I added three retries with backoff to the gateway."
+    assert told[2:] == [f"- {right} (not yet distilled)", *rest]
     run_night([], settings)
     told = brief(settings).text.splitlines()
-    assert (told[0], told[2], told[3:-1]) == ("# Holds now", f"person: {right}", rest)
+    assert (told[0], told[2], told[3:]) == ("# Holds now", f"person: {right}", rest)
 
 
 def test_a_session_that_says_nothing_new_leaves_its_line_to_an_earlier_one(
@@ -95,6 +97,43 @@ def test_a_session_that_says_nothing_new_leaves_its_line_to_an_earlier_one(
     ]
     assert [line.source.session for line in last.lines] == ["gw-3", "gw-2", "gw-1"]
     assert last.lines[0].text == "Its lines stand above."
+
+
+ELSEWHERE = "We decided that heronry sends its pictures to port 8095."
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("/ada/heronry", True),
+        # the name is an everyday word, is part of a longer one, or is another project's too
+        ("/ada/port", False),
+        ("/ada/heron", False),
+        ("/bob/heronry", False),
+    ],
+)
+def test_what_names_a_project_is_told_there_though_it_was_said_elsewhere(
+    tmp_path: Path, place: str, told: bool
+) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    aside = [("user", ELSEWHERE), ("assistant", "Noted.")]
+    twins = [(place, FIRST), ("/ada/larder", aside)]
+    twins += [("/ada/heronry", THIRD)] if place == "/bob/heronry" else []
+    run_night(
+        [
+            session(tmp_path, f"gw-{n}", 2 * n, said, folder)
+            for n, (folder, said) in enumerate(twins, 1)
+        ],
+        settings,
+    )
+    memory = Memory.open(settings.store, encoder=HashEncoder())
+    lines = [
+        (line.source.project, line.source.session)
+        for part in memory.briefing(600, workspace=place).parts
+        for line in part.lines
+        if "8095" in line.text
+    ]
+    assert lines == ([("larder", "gw-2")] if told else [])
 
 
 @pytest.mark.parametrize(

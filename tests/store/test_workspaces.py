@@ -11,6 +11,7 @@ import pytest
 from slowwave.schemas.errors import UsageError
 from slowwave.text.workspaces import (
     anchor_workspace,
+    find_known_above,
     find_places,
     find_project_root,
     find_workspaces,
@@ -478,3 +479,28 @@ def test_projects_of_one_name_are_shown_with_what_tells_them_apart(
         "/b/pond": "/b/pond",
         "kiln-watch": "kiln-watch",
     }
+
+
+def test_a_folder_of_a_checkout_is_shown_behind_the_project(tmp_path: Path) -> None:
+    lake = clone(tmp_path / "lake", "https://x.example/ada/lake")
+    (lake / "web").mkdir()
+    # the last is a work tree that is gone
+    known = [tmp_path, lake, lake / "web", lake / ".claude" / "worktrees" / "fix"]
+    shown = tell_apart(map(str, known))
+    expected = [tmp_path.name, "lake", "lake/web", "lake"]
+    assert [shown[str(path)] for path in known] == expected
+
+
+def test_a_folder_without_git_is_of_the_known_one_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    deep = home / "notes" / "2026" / "may"
+    deep.mkdir(parents=True)
+    notes = str(home / "notes")
+    assert find_known_above(str(deep), {notes, str(home)}) == notes
+    # the home folder holds the projects and is none
+    assert find_known_above(str(deep), {str(home), str(tmp_path)}) is None
+    lake = clone(home / "notes" / "lake", "https://x.example/ada/lake")
+    assert find_known_above(str(lake), {notes}) is None

@@ -27,6 +27,7 @@ from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.standing import (
     EARLIEST,
     SETTLED,
+    SURE,
     SURE_BORNE_OUT,
     UNHEADED,
     StandingClaim,
@@ -655,11 +656,30 @@ def collect_session_lines(
             shown = shorten_text(line, QUOTE_CHARS)
             sessions.append(_make_line(view, key, shown, source, own))
         by: Speaker = "person" if label == UNANSWERED else "model"
+        if by == "person":
+            waiting = _drop_settled(waiting, said.get(session, ()))
         if by == "person" or not _is_answered(waiting, said.get(session, ())):
             open_ends.append(
                 _make_line(view, key, waiting, replace(source, by=by), own)
             )
     return sessions, [line for line in open_ends if line.text][:OPEN_ENDS]
+
+
+def _drop_settled(
+    words: str,
+    said: Iterable[StandingClaim],
+) -> str:
+    """Return a person's last words without the sentences that surely settle something, which wait for no answer."""
+    settled = {
+        fold_text(claim.text).rstrip(SENTENCE_ENDS)
+        for claim in said
+        if claim.category in SETTLED and claim.confidence >= SURE
+    }
+    return " ".join(
+        sentence
+        for sentence in _list_sentences(words)
+        if fold_text(sentence).rstrip(SENTENCE_ENDS) not in settled
+    )
 
 
 def _is_answered(

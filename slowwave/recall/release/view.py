@@ -81,7 +81,7 @@ from slowwave.text.spans import extract_spans
 from slowwave.text.times.days import format_day, localise
 from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import JOINED, TERM, singular_words
-from slowwave.text.workspaces import tell_apart
+from slowwave.text.workspaces import find_places, tell_apart
 
 Floats = npt.NDArray[np.float64]
 
@@ -961,6 +961,12 @@ class View(Tables):
     def project_names(self) -> dict[str, str]:
         """The shown name of each workspace, which tells projects of one name apart."""
         return tell_apart(self.workspaces)
+
+    @shared_property
+    def projects(self) -> dict[str, str]:
+        """The first name of the project of each workspace: the folders and work trees of a checkout are one."""
+        places = find_places(self.workspaces)
+        return {name: place.project for name, place in places.items()}
 
     def name_project(self, workspace: str | None) -> str | None:
         """Return the shown name of a project, also of one that the release does not know; None without one."""

@@ -22,13 +22,14 @@ from slowwave.schemas.rows import ClaimRow, TopicRow
 from slowwave.schemas.tables import (
     CLAIMS,
     GATES,
+    MESSAGES,
     SESSIONS,
     SUMMARIES,
     TOPICS,
     TRUST,
     UTC_US,
 )
-from slowwave.schemas.vocabulary import MODEL_KEY, Status
+from slowwave.schemas.vocabulary import MODEL_KEY, Origin, Status
 from slowwave.text.cells import shorten_text
 from slowwave.text.pyramid import MASTER
 from slowwave.text.summarise import ASKED, split_told_parts
@@ -379,7 +380,9 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
 
 
 def name_sessions(view: View, keys: Sequence[str]) -> dict[str, str]:
-    """Return the name of each session: its title, or what was asked in it first, or its id in its transcript."""
+    """Return the name of each session: its title, or what was asked in it first, or what a person said first, or its id
+    in its transcript.
+    """
     inside = pc.field("scope_id").isin(pa.array(keys, pa.string()))
     masters = inside & (pc.field("tier") == MASTER)
     rows = view.read(SUMMARIES, ["scope_id", "text"], masters).to_pylist()
@@ -388,12 +391,28 @@ def name_sessions(view: View, keys: Sequence[str]) -> dict[str, str]:
         for row in rows
     }
     sessions = view.read_by_id(SESSIONS, keys, ["title", "native_id"])
+    unnamed = [key for key in keys if not asked.get(key)]
+    told = {**asked, **_find_first_words(view, unnamed)}
     return {
         key: row["title"]
-        or shorten_text(" ".join(asked.get(key, "").split()), NAME_CHARS)
+        or shorten_text(" ".join(told.get(key, "").split()), NAME_CHARS)
         or row["native_id"]
         for key, row in sessions.items()
     }
+
+
+def _find_first_words(view: View, sessions: Sequence[str]) -> dict[str, str]:
+    """Return by session what a person said first, of those in which one said something."""
+    if not sessions:
+        return {}
+    inside = pc.field("session_id").isin(pa.array(sessions, pa.string()))
+    by_person = inside & (pc.field("origin") == Origin.HUMAN)
+    rows = view.read(MESSAGES, ["session_id", "seq", "text"], by_person).to_pylist()
+    first = dict[str, str]()
+    for row in sorted(rows, key=lambda row: row["seq"]):
+        if row["text"].strip():
+            first.setdefault(row["session_id"], row["text"])
+    return first
 
 
 def name_topics(view: View, topics: Sequence[str]) -> dict[str, str]:
