@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Any, Unpack
 
@@ -133,7 +133,7 @@ def search(
         most = max(ROWS, min(after + ROWS, 250))
         hits = at.memory.recall(q, most, everything=True, **given)
         passed = _select_hits(hits, topic, status)
-        facets = _count_facets(passed)
+        facets = _count_facets(passed, at.view.projects)
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
         hits = Hits()
@@ -173,12 +173,18 @@ def mark_words(text: str, query: str) -> list[tuple[str, bool]]:
     return [piece for piece in [*pieces, (text[at:], False)] if piece[0]]
 
 
-def _count_facets(hits: Sequence[Hit]) -> dict[str, list[tuple[str, int]]]:
-    """Return the most frequent values of each facet, with their counts."""
-    return {
-        name: Counter(chain.from_iterable(map(values, hits))).most_common(8)
-        for name, values in FACETS
-    }
+def _count_facets(
+    hits: Sequence[Hit],
+    projects: Mapping[str, str],
+) -> dict[str, list[tuple[str, int]]]:
+    """Return the most frequent values of each facet, with their counts; a project's folders are one value."""
+    facets = dict[str, list[tuple[str, int]]]()
+    for name, values in FACETS:
+        found: Iterable[str] = chain.from_iterable(map(values, hits))
+        if name == "workspace":
+            found = (projects.get(value, value) for value in found)
+        facets[name] = Counter(found).most_common(8)
+    return facets
 
 
 def _describe_hit(hits: Hits, hit: Hit) -> Data:
