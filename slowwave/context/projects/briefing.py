@@ -151,8 +151,7 @@ def collect_briefing(
     workspaces = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, workspaces) if workspace else ()
     corrected = find_pending_corrections(view, reading.folder) if written else {}
-    newest = _keep_own(view, reversed(written), places)
-    unreleased = _shorten_hits(_name_corrected(view, _keep_typed(newest), corrected))
+    unreleased = _tell_written(view, written, places, corrected)
     own = view.find_session_ids(own_sessions)
     facts = collect_facts(view, places, corrected)
     rows = read_last_sessions(view, places, own)
@@ -170,6 +169,25 @@ def collect_briefing(
     kinds = [holds, is_open, last, about]
     kinds = kinds if places else name_projects(view, kinds, written)
     return Collected(kinds, tuple(row["last_at"] for row in rows))
+
+
+def _tell_written(
+    view: View,
+    written: Sequence[Hit],
+    places: Sequence[str],
+    corrected: Mapping[str, Hit],
+) -> list[Line]:
+    """Return the messages since the release that are of a project, or of any without `places`: the newest first.
+
+    Args:
+        view: the release.
+        written: the messages, the oldest first.
+        places: names of the project.
+        corrected: those that correct a claim, by its id.
+    """
+    newest = _keep_own(view, reversed(written), places)
+    typed = _keep_typed(newest)
+    return _shorten_hits(_name_corrected(view, typed, corrected))
 
 
 def _keep_own(
@@ -656,13 +674,27 @@ def collect_session_lines(
             shown = shorten_text(line, QUOTE_CHARS)
             sessions.append(_make_line(view, key, shown, source, own))
         by: Speaker = "person" if label == UNANSWERED else "model"
-        if by == "person":
-            waiting = _drop_settled(waiting, said.get(session, ()))
-        if by == "person" or not _is_answered(waiting, said.get(session, ())):
-            open_ends.append(
-                _make_line(view, key, waiting, replace(source, by=by), own)
-            )
+        waiting = _find_waiting(waiting, by, said.get(session, ()))
+        cited = replace(source, by=by)
+        open_ends.append(_make_line(view, key, waiting, cited, own))
     return sessions, [line for line in open_ends if line.text][:OPEN_ENDS]
+
+
+def _find_waiting(
+    words: str,
+    by: Speaker,
+    said: Sequence[StandingClaim],
+) -> str:
+    """Return what waits for an answer at a session's end; empty if nothing does.
+
+    Args:
+        words: the last words of the session.
+        by: who said them.
+        said: the session's standing claims, however sure.
+    """
+    if by == "person":
+        return _drop_settled(words, said)
+    return "" if _is_answered(words, said) else words
 
 
 def _drop_settled(
