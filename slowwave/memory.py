@@ -767,7 +767,9 @@ class Memory:
         except TROUBLE:
             return []
 
-    def list_workspaces(self) -> set[str]:
+    def list_workspaces(
+        self,
+    ) -> set[str]:
         """Return the names of all projects as they are stored; none while the store is away."""
         try:
             return self.get_view().workspaces

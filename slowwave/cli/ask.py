@@ -413,7 +413,10 @@ def describe_unknown_folder(memory: "Memory") -> list[str]:
     if not projects:
         return []
     unknown = "nothing is known of this folder, so this is of all projects"
-    store = Store.open(memory.root, memory.space)
+    store = Store.open(
+        memory.root,
+        memory.space,
+    )
     if moved := describe_moved(store, memory.list_workspaces(), [str(Path.cwd())]):
         return [f"{unknown}. {moved}"]
     shown = ", ".join(projects[:MOST_PROJECTS])

@@ -97,7 +97,10 @@ def find_project(memory: "Memory", folder: str = ".") -> str | None:
     return folder if memory.has_workspace(folder) else None
 
 
-def find_project_around(memory: "Memory", folder: str = ".") -> str | None:
+def find_project_around(
+    memory: "Memory",
+    folder: str = ".",
+) -> str | None:
     """Return the folder (default: the current one) or the nearest above it whose project the memory knows; else None.
 
     Nothing may be written there: the folder above may only hold several projects.

@@ -146,7 +146,9 @@ def tell_apart(workspaces: Iterable[str | None]) -> dict[str, str]:
     return shown
 
 
-def _find_inside(names: Sequence[str]) -> dict[str, tuple[str, str]]:
+def _find_inside(
+    names: Sequence[str],
+) -> dict[str, tuple[str, str]]:
     """Return by name, of sorted ones, those that lie below another of the same project: that one, and the folder there.
 
     The folder is "" for a work tree.
@@ -155,11 +157,16 @@ def _find_inside(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     tops = list[str]()
     for name in names:
         near = (top for top in reversed(tops) if name.startswith(f"{top}/"))
-        above = next(near, None)
+        above = next(
+            near,
+            None,
+        )
         if above is None:
             tops.append(name)
             continue
-        places = find_places([above, name])
+        places = find_places(
+            [above, name],
+        )
         if places[above].project == places[name].project and not places[above].folder:
             inside[name] = (above, places[name].folder)
         else:
@@ -167,7 +174,9 @@ def _find_inside(names: Sequence[str]) -> dict[str, tuple[str, str]]:
     return inside
 
 
-def _tell_tops_apart(workspaces: Iterable[str]) -> dict[str, str]:
+def _tell_tops_apart(
+    workspaces: Iterable[str],
+) -> dict[str, str]:
     """Return the shown name of each workspace, of which none is shown by another one's; see `tell_apart`."""
     names = list(workspaces)
     by_end = defaultdict[str, list[str]](list)
@@ -381,7 +390,10 @@ def _list_nearest(
     return [name for name, *_ in alike]
 
 
-def find_known_above(folder: str, workspaces: Collection[str]) -> str | None:
+def find_known_above(
+    folder: str,
+    workspaces: Collection[str],
+) -> str | None:
     """Return the nearest known folder above one that is in no checkout; None if there is none.
 
     The home folder, and what is above it, holds the projects and is none of them.

@@ -101,7 +101,10 @@ def show_injected(
     }
 
 
-def _list_projects(at: Explorer, chosen: str) -> list[str]:
+def _list_projects(
+    at: Explorer,
+    chosen: str,
+) -> list[str]:
     """Return the projects of the release, and the chosen folder of one."""
     names = {*at.view.projects.values(), *({chosen} & at.view.workspaces)}
     return sorted(names)
@@ -230,7 +233,11 @@ def _build_briefing(
         memory.reading, anchor_workspace(workspace) if workspace else None
     )
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
-    block = pack_briefing(collected, room, count)
+    block = pack_briefing(
+        collected,
+        room,
+        count,
+    )
     order = {
         id(line): f"{name} {number} of {len(lines)}"
         for name, lines in zip(

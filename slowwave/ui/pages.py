@@ -133,7 +133,10 @@ def search(
         most = max(ROWS, min(after + ROWS, 250))
         hits = at.memory.recall(q, most, everything=True, **given)
         passed = _select_hits(hits, topic, status)
-        facets = _count_facets(passed, at.view.projects)
+        facets = _count_facets(
+            passed,
+            at.view.projects,
+        )
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
         hits = Hits()

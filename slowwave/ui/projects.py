@@ -113,7 +113,11 @@ def _choose_claims(
 ) -> tuple[list[StandingClaim], list[StandingClaim]]:
     """Return a project's rules, and what else holds that is not among the texts `meant`."""
     categories = (*STANDING, *PERSONAL)
-    claims = collect_standing_claims(view, places, categories)
+    claims = collect_standing_claims(
+        view,
+        places,
+        categories,
+    )
     if ids := find_said_elsewhere(view, places):
         claims += collect_standing_claims(view, (), categories, among=ids)
     rules = [claim for claim in claims if claim.standing and not claim.code_note]

@@ -131,9 +131,19 @@ def build_briefing(
     with reading.warnings.collect_answer_warnings():
         anchored = anchor_workspace(workspace) if workspace else None
         own = parse_sessions(own_sessions)
-        collect = partial(collect_briefing, reading, anchored, own)
+        collect = partial(
+            collect_briefing,
+            reading,
+            anchored,
+            own,
+        )
         collected = reading.live.retry_superseded(collect)
-        block = pack_briefing(collected, room, count, format)
+        block = pack_briefing(
+            collected,
+            room,
+            count,
+            format,
+        )
         warnings = reading.warnings.answer_warnings
     return replace(block, warnings=warnings, cost=read_cost())
 
@@ -151,10 +161,19 @@ def collect_briefing(
     workspaces = view.workspaces | {hit.workspace for hit in written}
     places = require_workspaces(workspace, workspaces) if workspace else ()
     corrected = find_pending_corrections(view, reading.folder) if written else {}
-    unreleased = _tell_written(view, written, places, corrected)
+    unreleased = _tell_written(
+        view,
+        written,
+        places,
+        corrected,
+    )
     own = view.find_session_ids(own_sessions)
     facts = collect_facts(view, places, corrected)
-    rows = read_last_sessions(view, places, own)
+    rows = read_last_sessions(
+        view,
+        places,
+        own,
+    )
     sessions, open_ends = collect_session_lines(view, places, own, rows)
     facts, due = join_due(facts, collect_due(view, places, corrected))
     open_ends = [*due, *open_ends]
@@ -167,7 +186,15 @@ def collect_briefing(
     holds, is_open, last, about = drop_repeated(told)
     last = pick_sessions(told[2] if holds or is_open else (), last)
     kinds = [holds, is_open, last, about]
-    kinds = kinds if places else name_projects(view, kinds, written)
+    kinds = (
+        kinds
+        if places
+        else name_projects(
+            view,
+            kinds,
+            written,
+        )
+    )
     return Collected(kinds, tuple(row["last_at"] for row in rows))
 
 
@@ -446,7 +473,11 @@ def collect_facts(
             own_words=(claim.text,) if claim.code_note else (),
             parts=claim.parts,
         )
-        for claim in _join_by_message(view, claims[:MOST_LINES], places)
+        for claim in _join_by_message(
+            view,
+            claims[:MOST_LINES],
+            places,
+        )
     ]
 
 
@@ -466,7 +497,10 @@ def _join_by_message(
         *join_by_message(view, others, lambda _: False),
     ]
     order = {claim.id: at for at, claim in enumerate(claims)}
-    return sorted(joined, key=lambda claim: order[claim.id])
+    return sorted(
+        joined,
+        key=lambda claim: order[claim.id],
+    )
 
 
 def _cite(
@@ -515,7 +549,10 @@ def pack_briefing(
         if tokens <= budget:
             chosen.append(line)
             used = tokens
-    parts = arrange_by_kind(collected, chosen)
+    parts = arrange_by_kind(
+        collected,
+        chosen,
+    )
     return Context(measure.render(parts), measure.count_parts(parts), parts)
 
 
@@ -675,7 +712,10 @@ def collect_session_lines(
             sessions.append(_make_line(view, key, shown, source, own))
         by: Speaker = "person" if label == UNANSWERED else "model"
         waiting = _find_waiting(waiting, by, said.get(session, ()))
-        cited = replace(source, by=by)
+        cited = replace(
+            source,
+            by=by,
+        )
         open_ends.append(_make_line(view, key, waiting, cited, own))
     return sessions, [line for line in open_ends if line.text][:OPEN_ENDS]
 
@@ -693,7 +733,10 @@ def _find_waiting(
         said: the session's standing claims, however sure.
     """
     if by == "person":
-        return _drop_settled(words, said)
+        return _drop_settled(
+            words,
+            said,
+        )
     return "" if _is_answered(words, said) else words
 
 

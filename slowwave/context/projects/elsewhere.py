@@ -44,11 +44,15 @@ def list_rare_names(
     return sorted(filter(_is_rare, names - shared))
 
 
-def _is_rare(name: str) -> bool:
+def _is_rare(
+    name: str,
+) -> bool:
     return math.fsum(map(weigh_word, split_words(name))) >= RARE
 
 
-def build_pattern(names: Collection[str]) -> re.Pattern[str] | None:
+def build_pattern(
+    names: Collection[str],
+) -> re.Pattern[str] | None:
     """Return a pattern for one of some names as a word, which is no part of a path or a longer name; None for none."""
     if not names:
         return None
@@ -65,7 +69,10 @@ def find_said_elsewhere(
     Args:
         places: names of the project.
     """
-    names = list_rare_names(view, places)
+    names = list_rare_names(
+        view,
+        places,
+    )
     pattern = build_pattern(names)
     if pattern is None:
         return []
@@ -73,7 +80,11 @@ def find_said_elsewhere(
     claims = view.read(CLAIMS, columns, pc.field("status") == Status.ACTIVE)
     any_of = "|".join(map(re.escape, names))
     # most claims are left out here: this is much cheaper than to make rows of them
-    named = pc.match_substring_regex(claims["summary"], any_of, ignore_case=True)
+    named = pc.match_substring_regex(
+        claims["summary"],
+        any_of,
+        ignore_case=True,
+    )
     return [
         row["claim_id"]
         for row in claims.filter(named).to_pylist()

@@ -163,9 +163,14 @@ class Intention(Shown):
     """The question that it answers, if its text does not have that."""
 
     @property
-    def told(self) -> str:
+    def told(
+        self,
+    ) -> str:
         """The text with the question that it answers."""
-        return add_question(self.text, self.answers)
+        return add_question(
+            self.text,
+            self.answers,
+        )
 
     @property
     def lexicon(self) -> Lexicon:
@@ -728,7 +733,10 @@ def _list_done_since(
     newest_first = found.sort_by([("ts", "descending")]).to_pylist()
     calls = [row for row in newest_first if row["origin"] == Origin.MODEL]
     numbers = {number for one in waiting for _, number in one.versions}
-    shown = _read_shown(newest_first, numbers)
+    shown = _read_shown(
+        newest_first,
+        numbers,
+    )
     return [
         (row, read_done(row["blocks"], shown.get(row["session_id"], {})))
         for row in reversed(calls[:MOST_CALLS])
@@ -767,7 +775,10 @@ def read_done(
     ]
 
 
-def _read_call(given: str, shown: str) -> Done:
+def _read_call(
+    given: str,
+    shown: str,
+) -> Done:
     """Return what a tool call does, from its arguments and from what it printed, if it ran a command."""
     try:
         arguments = orjson.loads(given)

@@ -57,7 +57,11 @@ def describe_moved(
 
     Return "" if there is none.
     """
-    former = find_former_name(store, known, places)
+    former = find_former_name(
+        store,
+        known,
+        places,
+    )
     if former is None:
         return ""
     old, here = former

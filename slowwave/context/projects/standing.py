@@ -132,7 +132,10 @@ class StandingClaim:
         return add_ids(self.text, self.parts, self.source.said_at)
 
 
-def add_question(text: str, question: str) -> str:
+def add_question(
+    text: str,
+    question: str,
+) -> str:
     """Return an answer with its question in brackets, if both together are short.
 
     "later, when the antenna is here" alone does not say what, and "fine, in cents then" not what was proposed.
@@ -662,7 +665,10 @@ def word_claim(row: ClaimRow) -> str:
     return quote if has_both and len(quote) <= LONGEST else summary
 
 
-def _find_question(said: ClaimRow, message: MessageRow) -> str:
+def _find_question(
+    said: ClaimRow,
+    message: MessageRow,
+) -> str:
     """Return the question or proposal that a claim by rules answers; empty if it answers none.
 
     It is the claim's detail if that does not stand in the claim's own message.

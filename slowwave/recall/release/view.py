@@ -963,12 +963,17 @@ class View(Tables):
         return tell_apart(self.workspaces)
 
     @shared_property
-    def projects(self) -> dict[str, str]:
+    def projects(
+        self,
+    ) -> dict[str, str]:
         """The first name of the project of each workspace: the folders and work trees of a checkout are one."""
         places = find_places(self.workspaces)
         return {name: place.project for name, place in places.items()}
 
-    def name_project(self, workspace: str | None) -> str | None:
+    def name_project(
+        self,
+        workspace: str | None,
+    ) -> str | None:
         """Return the shown name of a project, also of one that the release does not know; None without one."""
         if not workspace:
             return None

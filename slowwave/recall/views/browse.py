@@ -401,7 +401,10 @@ def name_sessions(view: View, keys: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _find_first_words(view: View, sessions: Sequence[str]) -> dict[str, str]:
+def _find_first_words(
+    view: View,
+    sessions: Sequence[str],
+) -> dict[str, str]:
     """Return by session what a person said first, of those in which one said something."""
     if not sessions:
         return {}
@@ -411,7 +414,10 @@ def _find_first_words(view: View, sessions: Sequence[str]) -> dict[str, str]:
     first = dict[str, str]()
     for row in sorted(rows, key=lambda row: row["seq"]):
         if row["text"].strip():
-            first.setdefault(row["session_id"], row["text"])
+            first.setdefault(
+                row["session_id"],
+                row["text"],
+            )
     return first
 
 
