@@ -242,12 +242,7 @@ def _read_written(reading: ReadSession, view: View) -> list[Hit]:
 
 def _shorten_hits(hits: Iterable[Hit]) -> list[Line]:
     """Return messages of persons since the release as lines; a question may also state something."""
-    return [
-        make_hit_line(
-            replace(hit, text=shorten_text(" ".join(hit.text.split()), QUOTE_CHARS))
-        )
-        for hit in hits
-    ]
+    return [make_hit_line(replace(hit, text=_shorten(hit.text))) for hit in hits]
 
 
 def pick_sessions(
@@ -707,10 +702,9 @@ def collect_session_lines(
         told, label, waiting = split_open_part(row["text"])
         if len(sessions) < MOST_SESSIONS:
             text = _tell_session(row, told, said.get(session, ()), left_out.get(key))
-            line = " ".join((text or topics.get(session, "")).split())
-            shown = shorten_text(line, QUOTE_CHARS)
+            shown = _shorten(text or topics.get(session, ""))
             sessions.append(_make_line(view, key, shown, source, own))
-        by: Speaker = "person" if label == UNANSWERED else "model"
+        by = _name_speaker(label)
         waiting = _find_waiting(waiting, by, said.get(session, ()))
         cited = replace(
             source,
@@ -718,6 +712,16 @@ def collect_session_lines(
         )
         open_ends.append(_make_line(view, key, waiting, cited, own))
     return sessions, [line for line in open_ends if line.text][:OPEN_ENDS]
+
+
+def _shorten(text: str) -> str:
+    """Return a text as one line that is not longer than a quote."""
+    return shorten_text(" ".join(text.split()), QUOTE_CHARS)
+
+
+def _name_speaker(label: str) -> Speaker:
+    """Return who said a session's last words, by the label of its open part."""
+    return "person" if label == UNANSWERED else "model"
 
 
 def _find_waiting(
