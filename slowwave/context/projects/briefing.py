@@ -699,13 +699,14 @@ def collect_session_lines(
         key = row["scope_id"]
         source = sources[key]
         session = source.session or ""
+        here = said.get(session, ())
         told, label, waiting = split_open_part(row["text"])
         if len(sessions) < MOST_SESSIONS:
-            text = _tell_session(row, told, said.get(session, ()), left_out.get(key))
+            text = _tell_session(row, told, here, left_out.get(key))
             shown = _shorten(text or topics.get(session, ""))
             sessions.append(_make_line(view, key, shown, source, own))
         by = _name_speaker(label)
-        waiting = _find_waiting(waiting, by, said.get(session, ()))
+        waiting = _find_waiting(waiting, by, here)
         cited = replace(
             source,
             by=by,
