@@ -712,7 +712,12 @@ def collect_session_lines(
             by=by,
         )
         open_ends.append(_make_line(view, key, waiting, cited, own))
-    return sessions, [line for line in open_ends if line.text][:OPEN_ENDS]
+    return sessions, _take_told(open_ends)
+
+
+def _take_told(lines: Sequence[Line]) -> list[Line]:
+    """Return the first OPEN_ENDS lines that say something."""
+    return [line for line in lines if line.text][:OPEN_ENDS]
 
 
 def _shorten(text: str) -> str:
