@@ -82,7 +82,7 @@ from slowwave.text.rarity import is_echo
 from slowwave.text.words import count_noun, singular_words
 
 ROWS = ("session", "message", "claim", "merge", "summary", "topic")
-"""Kinds of rows whose ids are taken."""
+"""Kinds of rows that a person can name here."""
 NO_SESSION = (
     "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
     "`slowwave exclude` takes a claim back, `slowwave reprocess` makes a step's rows anew"
@@ -96,9 +96,9 @@ class Named:
     sessions: dict[str, SessionRow] = field(default_factory=dict)
     """Rows of SESSIONS by id."""
     messages: dict[str, str] = field(default_factory=dict)
-    """The session's id by that of a message."""
+    """Message id -> id of its session."""
     claims: dict[str, ClaimRow] = field(default_factory=dict)
-    """Rows of CLAIMS by id: a claim with all that repeats it."""
+    """Rows of CLAIMS by id: a claim with all that repeats it; of a withdrawn claim its row of EXCLUSIONS."""
     merges: list[str] = field(default_factory=list)
     """Ids of MERGES."""
 
@@ -396,7 +396,7 @@ def _add_row(
     found: NamedRow,
     tables: Store | Snapshot,
 ) -> None:
-    """Add the rows that one row means to `named`."""
+    """Add to `named` the rows that one row stands for, which was found in `tables`."""
     if found.kind == "session":
         named.sessions |= {
             row["session_id"]: row for row in sessions if row["session_id"] == found.id

@@ -1,7 +1,7 @@
 """The results of one run, and the runs before it: the data of the page Tonight and of `slowwave report`."""
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
@@ -39,6 +39,7 @@ def describe_run(
     settings: Settings,
     run_id: str = "",
     live: View | None = None,
+    places: Collection[str] | None = None,
 ) -> Data:
     """Return the results of a run as plain values.
 
@@ -46,6 +47,7 @@ def describe_run(
         settings: of the store and space.
         run_id: its id, or its first characters; empty for the last run that ended.
         live: the live release, where it is open already.
+        places: the workspaces whose claims are listed; None for all.
 
     Raises:
         UsageError: no run has the id, or more than one, or none ended yet.
@@ -69,7 +71,7 @@ def describe_run(
         "counts": made.counts if made else None,
         "verdict": report.format_verdict(),
         "new": report.news,
-        **_describe_claims(settings, *views if views else (None, None)),
+        **_describe_claims(settings, *views or (None, None), places=places),
         "troubles": collect_troubles(report, store, before, row["status"]),
         "left_out": collect_left_out(report, store, before),
         "notes": report.collect_notes(),
@@ -140,14 +142,28 @@ def _describe_claims(
     settings: Settings,
     new: View | None,
     old: View | None,
+    *,
+    places: Collection[str] | None,
 ) -> Data:
-    """Return the claims learnt and changed, the day's sessions, and the shares that the gates limit."""
+    """Return the claims learnt and changed, the day's sessions, and the shares that the gates limit.
+
+    If `places` is given, only claims of these workspaces are listed and counted.
+    """
     if new is None:
         nothing: Data = {"learnt": [], "changed": [], "sessions": [], "gates": []}
         return nothing | {"learnt_count": 0, "changed_count": 0, "became": {}}
     news = collect_news(new, old)
-    learnt = news.learnt[:SHOWN]
-    changed = news.changed[:SHOWN]
+    all_learnt = news.learnt
+    all_changed = news.changed
+    if places is not None:
+        ids = [claim.claim_id for claim in all_learnt]
+        ids += [key for key, *_ in all_changed]
+        rows = new.read_by_id(CLAIMS, ids, ["workspace"])
+        here = {key for key, row in rows.items() if row["workspace"] in places}
+        all_learnt = [claim for claim in all_learnt if claim.claim_id in here]
+        all_changed = [change for change in all_changed if change[0] in here]
+    learnt = all_learnt[:SHOWN]
+    changed = all_changed[:SHOWN]
     ids = [*(claim.claim_id for claim in learnt), *(key for key, *_ in changed)]
     ids += [later_id for *_, later_id in changed]
     claims: dict[str, Data] = {
@@ -160,9 +176,9 @@ def _describe_claims(
         "learnt": [
             {"id": claim.claim_id, **claims[claim.claim_id]} for claim in learnt
         ],
-        "learnt_count": len(news.learnt),
+        "learnt_count": len(all_learnt),
         "changed": [_describe_change(claims, *change) for change in changed],
-        "changed_count": len(news.changed),
+        "changed_count": len(all_changed),
         "became": dict(news.lost),
         "sessions": _list_sessions(new, old),
         "gates": _measure_gates(settings, news, old),

@@ -523,10 +523,14 @@ class Memory:
         outliers: bool = False,
         **filters: Unpack[ClaimFilters],
     ) -> "list[Claim]":
-        """Return the claims that hold, newest first, of the live release: `slowwave.recall.views.browse.list_claims`.
+        """Return the claims that hold, newest first: `slowwave.recall.views.browse.list_claims` of the live release.
+
+        With `superseded`, return those too that were replaced. With `outliers`, return only claims far off their
+        topic, the farthest first.
 
         Raises:
             TypeError: an unknown filter.
+            UsageError: a limit under 1, an unknown workspace or category, a confidence outside 0 to 1, or a bad date.
         """
         from slowwave.recall.views.browse import list_claims
 
@@ -692,13 +696,13 @@ class Memory:
     ) -> str:
         """Correct a claim with a note, and return the id of the note's session.
 
-        Recall shows the correction at once. The next night makes a claim of the note, and that claim replaces the
-        corrected one. `slowwave correct ID --undo` takes it back. An agent's correction only links the two
-        claims until a person confirms it (`slowwave include`).
+        Recall shows a person's correction at once. The next night makes a claim of the note, and that claim replaces
+        the corrected one. `slowwave correct ID --undo` takes it back. An agent's correction only links the two claims
+        until a person confirms it (`slowwave include`).
 
         Args:
             claim: the claim's id, or its first characters; or the id of a note that corrects it.
-            text: the right statement, in the person's words.
+            text: the right statement.
             of_person: True if the words are the person's own, False if an agent wrote them.
             speaker: who says it.
             at: when it was said, with a time zone; by default now.

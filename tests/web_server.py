@@ -41,6 +41,8 @@ class Web:
             )
         if path == "/image":
             return 200, "image/png", b"\x89PNG"
+        if path == "/blank":
+            return 200, "text/plain", b" \n"
         if path in pages:
             return 200, "text/html; charset=utf-8", pages[path].encode()
         return 404, "text/html", b"no such page"

@@ -99,7 +99,10 @@ class ActiveMemory:
         return weighted / (weights.says + weights.novelty + weights.effect)
 
     def _prune(self) -> None:
-        """Remove the weakest traces, the older of equals first. The latest turns go last."""
+        """Remove traces until the capacity less the share `pruned` is left: the weakest first, of equals the older.
+
+        The latest `recent` turns go last.
+        """
         count = self.settings.capacity - int(
             self.settings.capacity * self.settings.pruned
         )
@@ -172,7 +175,10 @@ class ActiveMemory:
         return [float(value) for value in spread]
 
     def _weigh_shared_words(self, query: str) -> tuple[NDArray[np.float64], float]:
-        """Return the weight of the query's words in each trace, and of all of them. Rare words weigh more."""
+        """Return for each trace the summed rarity of the query's words in it, and the sum of all that any trace has.
+
+        The second is 1 if no trace has a word of the query.
+        """
         rarity = dict[str, float]()
         for word in set(extract_content_words(query)):
             holding = sum(word in trace.words for trace in self.traces)

@@ -1,6 +1,7 @@
 """Fencing and escaping of untrusted text for prompts, pages and terminals: whatever it says, it stays data.
 
-Five measures keep a text from instructing its reader. None depends on what the text says:
+Five measures keep a text from instructing its reader. None depends on what the text says. What is returned to an agent
+gets all five; an entry of a prompt (`format_entry`) gets 1, 2 and 4:
 1. The text is between two lines with a mark that is the hash of all that is fenced, so no text can contain its own
 mark. 2. The marks of chat templates that separate turns lose their brackets, since a tokenizer would obey them. 3. In
 texts that are returned, everything that looks like a tag outside of code loses them too, since clients mark their

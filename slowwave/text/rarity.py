@@ -22,9 +22,10 @@ RESTATED = 0.7
 VALUE = 0.5
 """Least weight of a value's words, as a share, in a sentence that has the value."""
 ECHOED = 0.5
-"""Least weight of a sentence's words, as a share, that the claim has of which it is an echo."""
+"""A sentence echoes a claim if the claim has at least this share of the weight of its words."""
 SHORT_VALUE = 3
-"""Most words of an old value that a sentence which states the claim must have all of."""
+"""An old value of at most so many words must stand whole in a sentence that states the claim; of a longer one its
+rarest word is enough."""
 LANGUAGES_FILE = "text/common_words_in.txt"
 CAPITAL_NOUNS = 0.15
 """Share of words with a capital, among those behind another word, from which a language writes all nouns with one."""

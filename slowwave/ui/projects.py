@@ -29,7 +29,7 @@ from slowwave.text.workspaces import anchor_workspace, require_workspaces
 from slowwave.ui.page import Data, Explorer, Page, read_rows
 
 MOST = 20
-"""Most rows of each list."""
+"""Most rows of a list, except of what is open and of the night."""
 SESSION = ["session_id", "native_id", "title", "messages", "ended_at", "workspace"]
 
 
@@ -48,8 +48,9 @@ def show_project(
 ) -> Data:
     """Return a project: rules, what else holds, is open, meant or was left, its last sessions, topics and night.
 
-    What the code no longer bears out is no rule, and stands behind what holds. Nothing stands twice: an intention not
-    among what holds, and of what the night learnt only what stands in none of these; the others are marked as new.
+    What the code no longer bears out stands behind what holds, and not among the rules. A text stands once: `holds`
+    omits the intentions, and `night` lists what no other list has. What the night learnt is marked as new in the
+    other lists, and counted under `above`.
     """
     view = at.view
     places = require_workspaces(anchor_workspace(name), view.workspaces)
@@ -58,14 +59,14 @@ def show_project(
     rules, holds = _choose_claims(view, places, meant)
     shown = [*meant, *(claim.text for claim in (*rules, *holds))]
     _, open_ends = collect_session_lines(view, places)
-    night = describe_run(at.settings, "", view)
+    night = describe_run(at.settings, "", view, places)
     new = {row["id"] for row in night["learnt"]}
     return {
         "name": places[0],
         "rules": [_describe_claim(claim, new) for claim in rules],
         "holds": [_describe_claim(claim, new) for claim in holds],
         "intended": [_describe_intention(one, new) for one in intended],
-        "tried": [one.as_dict() for one in list_dead_ends(view, name)[:MOST]],
+        "tried": [one.as_dict() for one in list_dead_ends(view, places[0])[:MOST]],
         "open": [
             _describe_open_end(line)
             for line in open_ends
@@ -75,7 +76,7 @@ def show_project(
         "topics": [
             theme.as_dict() for theme in at.memory.topics() if theme.workspace in places
         ][:MOST],
-        "night": _describe_night(night, places, shown),
+        "night": _describe_night(night, shown),
     }
 
 
@@ -92,17 +93,16 @@ def _describe_intention(one: Intention, new: Collection[str]) -> Data:
 
 def _describe_night(
     night: Data,
-    places: Collection[str],
     shown: Collection[str],
 ) -> Data:
     """Return what a night did to a project, and how many claims that it learnt are among the texts `shown`."""
-    learnt = _select_here(night["learnt"], places)
+    learnt = night["learnt"]
     others = [row for row in learnt if not _is_told(row["summary"], shown)]
     return {
         "run": night["run"],
         "learnt": others,
         "above": len(learnt) - len(others),
-        "changed": _select_here(night["changed"], places),
+        "changed": night["changed"],
     }
 
 
@@ -137,7 +137,7 @@ def _is_told(
     text: str,
     told: Collection[str],
 ) -> bool:
-    """Return True if one of the texts in `told` has a text."""
+    """Return True if one of the texts in `told` contains a text, word for word."""
     return any(has_words(one, text) for one in told)
 
 
@@ -145,7 +145,7 @@ def _drop_told(
     claims: Sequence[StandingClaim],
     told: Sequence[str],
 ) -> list[StandingClaim]:
-    """Return the claims that neither `told` nor another of them has, in their order."""
+    """Return the claims whose words neither `told` nor a longer claim contains, in their order."""
     texts = list(told)
     kept = []
     # the longest first: a shorter one may be a part of it
@@ -187,11 +187,6 @@ def _list_sessions(at: Explorer, places: Collection[str]) -> list[Data]:
     shown = rows[::-1][:MOST]
     names = name_sessions(at.view, [row["session_id"] for row in shown])
     return [row | {"name": names[row["session_id"]]} for row in shown]
-
-
-def _select_here(rows: list[Data], places: Collection[str]) -> list[Data]:
-    """Return the rows of a project."""
-    return [row for row in rows if row["workspace"] in places]
 
 
 PAGES = (Page("/project/{name:path}", show_project, "project.html"),)

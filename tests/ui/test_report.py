@@ -84,6 +84,9 @@ def test_what_a_night_changed_and_how_near_a_gate_that_came_stands_in_the_report
     )
     run_night([first, second], settings).check_complete()
     told = describe_run(settings)
+    elsewhere = describe_run(settings, places=["another"])
+    assert (elsewhere["learnt"], elsewhere["learnt_count"]) == ([], 0)
+    assert elsewhere["changed_count"] == 0 < told["learnt_count"]
     assert [one["new"] for one in told["sessions"]] == [2]
     assert [night["new"] for night in told["nights"]] == [3, 2]
     assert [

@@ -219,7 +219,7 @@ def test_what_is_not_set_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.warnings == ("no engine can be asked: searxng: set web.searxng_url",)
 
 
-@pytest.mark.parametrize("path", ["/big", "/empty", "/gone", "/image"])
+@pytest.mark.parametrize("path", ["/big", "/blank", "/empty", "/gone", "/image"])
 def test_a_page_that_cannot_be_had_is_a_trouble(web: Web, path: str) -> None:
     if path == "/empty":
         pytest.importorskip("trafilatura", reason="the extra `web` is not installed")

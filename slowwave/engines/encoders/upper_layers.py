@@ -65,7 +65,7 @@ class UpperLayers:
         """Return the log-odds of pooled states, shape (texts, heads).
 
         Args:
-            pooled: shape (texts, states).
+            pooled: one row for each text, shape (texts, states).
         """
         weights = self.tensors["weights"].astype(np.float64)
         # Not a matrix product, whose last bits depend on the number of rows.
@@ -87,7 +87,7 @@ def _narrow(name: str, tensor: Floats) -> dict[str, npt.NDArray[Any]]:
 
 
 def _widen(saved: Any, name: str) -> Floats:
-    """Return a tensor of an archive with 32 bits."""
+    """Return a stored tensor as float32, multiplied by the scales of its rows if it has any."""
     tensor: Floats = saved[name].astype(np.float32)
     if name + SCALE in saved.files:
         tensor *= saved[name + SCALE]

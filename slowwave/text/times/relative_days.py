@@ -59,11 +59,11 @@ class RelativeDay:
     note: str
     """Its date, to be added in brackets; empty for the day itself, which is shown with every text."""
     is_count: bool = False
-    """Whether it is a number of days, weeks, months or years from then on."""
+    """True if it counts days, weeks, months or years from then on: "in two weeks"."""
     first: date | None = None
-    """Its first day; None for the day itself."""
+    """Its first day; None for the day itself, and for a week, month or year that is over."""
     is_rough: bool = False
-    """Whether its date has no day: a month or year."""
+    """True if it is a coming month or year, so that its date has no day."""
 
 
 def add_days(text: str, said_at: datetime | None) -> str:

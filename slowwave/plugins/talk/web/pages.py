@@ -91,21 +91,28 @@ def fetch_page_text(url: str, settings: WebSettings) -> str:
         raise WebTrouble(url, f"{type(error).__name__} {error}".rstrip()) from None
     media = body.headers["content-type"].partition(";")[0].strip().lower()
     if media == "text/plain":
-        return body.content.decode("utf-8", "replace").strip()
-    if media not in HTML:
+        text = body.content.decode("utf-8", "replace")
+    elif media in HTML:
+        text = _extract_main_text(body.content, url)
+    else:
         raise WebTrouble(url, f"{media} is no page")
+    if not text.strip():
+        raise WebTrouble(url, "it has no main text")
+    return text.strip()
+
+
+def _extract_main_text(content: bytes, url: str) -> str:
+    """Return the main text of an HTML page; empty if it has none."""
     import trafilatura  # type: ignore[import-not-found,unused-ignore]
 
     text = trafilatura.extract(
-        body.content,
+        content,
         url=url,
         include_comments=False,
         include_images=False,
         favor_precision=True,
     )
-    if not text or not text.strip():
-        raise WebTrouble(url, "it has no main text")
-    return str(text).strip()
+    return str(text or "")
 
 
 class PublicTransport(httpx.HTTPTransport):
@@ -153,7 +160,11 @@ def _is_public(address: str) -> bool:
 
 
 def shorten_text(text: str, chars: int) -> str:
-    """Return the text's first whole lines and sentences, at most `chars` long."""
+    """Return the start of a text, at most `chars` long.
+
+    It ends with the last line or sentence that ends in its second half. If none does, it ends with a word, on one line
+    and without tags.
+    """
     if len(text) <= chars:
         return text
     head = text[:chars]
