@@ -41,6 +41,7 @@ RULE = re.compile(r"^[ \t]*([-=_~*])\1{2,}[ \t]*$", re.M)
 PARTING = re.compile(r"[ \t]*([-=_~])\1{3}")
 """The beginning of a line of marks: "-----Original Message-----"."""
 SALUTATION = re.compile(r"[ \t]*([^\n,，]+)[,，][ \t]*$")
+EMPTY = re.compile(r"\n[ \t]*\r?\n")
 INTRODUCED = re.compile(r"[:：][ \t]*$")
 ITEM = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s")
 FRONT_MATTER = re.compile(
@@ -95,6 +96,54 @@ def find_foreign_parts(
     if min(ends) < len(text):
         found.append((min(ends), len(text)))
     return join_bounds(found)
+
+
+def keep_typed(text: str) -> str:
+    """Return a message with its foreign parts replaced by empty lines, without those at its end. All other offsets stay
+    the same.
+
+    A quotation within a line stays: the sentence around it is the writer's. So does what stands below an empty line
+    behind the last line of a log or a chat, though nobody knows whose it is.
+    """
+    parts = [part for part in find_foreign_parts(text) if _fills_lines(text, *part)]
+    if not parts:
+        return text
+    start, end = parts[-1]
+    if end == len(text):
+        parts[-1] = start, _find_end_of_copied(text, start)
+    pieces = list[str]()
+    done = 0
+    for start, end in parts:
+        pieces += (text[done:start], _make_gap(end - start))
+        done = end
+    return "".join((*pieces, text[done:])).rstrip()
+
+
+def _make_gap(length: int) -> str:
+    """Return so many characters as a few empty lines: a paste may have millions."""
+    breaks = "\n" * min(length, 3)
+    return f"{breaks[:2]}{' ' * (length - len(breaks))}{breaks[2:]}"
+
+
+def _fills_lines(text: str, start: int, end: int) -> bool:
+    """Return True if a part has several lines, or no word beside it in its line."""
+    if "\n" in text[start:end].strip():
+        return True
+    first = text.rfind("\n", 0, start) + 1
+    last = text.find("\n", end)
+    beside = text[first:start] + text[end : len(text) if last < 0 else last]
+    return not any(map(str.isalnum, beside))
+
+
+def _find_end_of_copied(text: str, start: int) -> int:
+    """Return the end of a part that reaches to the text's end: of a log or a chat the next empty line."""
+    end = len(text)
+    for pattern in (LOGGED, STAMPED):
+        if pattern.match(text, start):
+            *_, last = pattern.finditer(text, start)
+            gap = EMPTY.search(text, last.end())
+            end = min(end, gap.start() if gap else end)
+    return end
 
 
 def _find_copied(whole: str, text: str) -> list[int]:

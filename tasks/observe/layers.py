@@ -85,10 +85,10 @@ class LayeredReader(UpperLayers):
             sentences: the sentences, of any messages.
         """
         readings: list[Reading | None] = [None] * len(sentences)
-        by_turn: dict[int, list[int]] = {}
+        by_turns: dict[tuple[int, int], list[int]] = {}
         for at, one in enumerate(sentences):
-            by_turn.setdefault(id(one.turn), []).append(at)
-        for places in by_turn.values():
+            by_turns.setdefault((id(one.turn), id(one.last)), []).append(at)
+        for places in by_turns.values():
             asked = {sentences[at].at for at in places}
             one = sentences[places[0]]
             found = {
@@ -122,7 +122,7 @@ def list_windows(
     asked: set[int],
 ) -> Iterator[ReadWindow]:
     """Yield the windows of a message that hold one of the sentences asked for, by their indices."""
-    before, _ = encoder.locate_tokens(last.text[-BEFORE:] if last else "")
+    before, _ = encoder.locate_tokens(last.text.rstrip()[-BEFORE:] if last else "")
     for indices in split_sentences_by_length(turn):
         if not asked.isdisjoint(indices):
             yield _build_window(encoder, turn, indices, before[-BEFORE_TOKENS:])

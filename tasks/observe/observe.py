@@ -35,7 +35,6 @@ from slowwave.tasks.observe.statements import (
     LIKELY,
     Statement,
     read_statements,
-    word_decision,
 )
 from slowwave.tasks.observe.units import (
     MIN_WORDS,
@@ -58,8 +57,9 @@ from slowwave.tasks.observe.worth import (
     score_personal,
     select_within_budget,
 )
+from slowwave.text.foreign import LONGEST, keep_typed
 
-VERSION = 26
+VERSION = 27
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 
 PERSONAL_THRIFT = 0.7
@@ -203,9 +203,8 @@ def observe(
         coding = settings.pack == "coding" or (
             settings.pack != "personal" and is_coding(all_rows)
         )
-        claims = _build_claims(
-            _add_speakers(spoken), coding, settings.max_share, in_layers=in_layers
-        )
+        typed = list(map(_keep_typed, _add_speakers(spoken)))
+        claims = _build_claims(typed, coding, settings.max_share, in_layers=in_layers)
         if not claims:
             skipped[session] = f"no claim in {len(spoken)} spoken messages"
         rows += claims
@@ -222,6 +221,13 @@ def _add_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return spoken
     names = (prefix[1] if prefix else None for prefix in prefixes)
     return [{**row, "speaker": name} for row, name in zip(spoken, names, strict=True)]
+
+
+def _keep_typed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a message, a person's with the text that was typed; `full_text` is all of it."""
+    text = row["text"]
+    typed = keep_typed(text) if row["origin"] == Origin.HUMAN else text
+    return {**row, "text": typed, "full_text": text}
 
 
 def compute_observe_key(settings: ObserveSettings) -> str:
@@ -442,7 +448,7 @@ def _compose_claim_text(
     end = (more or claim).scored.sentence.end
     cited = [claim.row["message_id"]]
     if proposal:
-        summary = word_decision(summary, proposal.text)
+        summary = statement.word_with_proposal(summary)
         cited = [*cited, proposal.message_id]
     elif detail is None and reason:
         detail = strip_emphasis(reason.text)
@@ -472,7 +478,9 @@ def _build_claim_row(
         classify_personal(claim.unit.text) if claim.category is None else claim.category
     )
     message_files = (
-        extract_file_paths(row["text"])[:3] if claim.pack == "coding" else ()
+        extract_file_paths(row["full_text"][:LONGEST])[:3]
+        if claim.pack == "coding"
+        else ()
     )
     return {
         "claim_id": compute_claim_id(

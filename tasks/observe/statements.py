@@ -12,15 +12,21 @@ from math import fsum, prod
 from slowwave.tasks.observe.layers import BEFORE, read_sentences
 from slowwave.tasks.observe.reader import KINDS, SETTLING, Reading
 from slowwave.tasks.observe.units import (
+    LONGEST_ASKED,
     AnsweredTurn,
     Unit,
+    as_reply_to,
     as_said,
     is_adjacent,
     is_short_reply,
     list_offers,
     strip_emphasis,
 )
-from slowwave.tasks.observe.worth import extract_feature_words
+from slowwave.tasks.observe.worth import (
+    FIGURE,
+    count_feature_words,
+    extract_feature_words,
+)
 from slowwave.text.foreign import find_foreign_parts
 from slowwave.text.sentences import Sentence
 from slowwave.text.words import CLAUSE
@@ -90,7 +96,7 @@ class Statement:
     """Probability that a short reply would hold if nothing had been said before. From LIKELY on it says something by
     itself."""
     offered: AnsweredTurn | None = None
-    """What a reply accepts that says nothing by itself and answers no question."""
+    """What a reply accepts that says nothing by itself, and answers no question or one that only points back to it."""
 
     @property
     def told(self) -> float:
@@ -117,14 +123,20 @@ class Statement:
 
     @property
     def accepted(self) -> AnsweredTurn | None:
-        """The proposal that it accepts without more than a word of its own."""
-        is_refusal = self.reading.find_likeliest(SETTLING) == "refused"
-        return None if is_refusal or self._count_own_words() >= FEW else self.proposal
+        """The proposal that it accepts without more than a word of its own, and without a figure."""
+        has_figure = FIGURE.search(self.unit.summary) is not None
+        is_bare = self._count_own_words() < FEW and not has_figure
+        return self.proposal if is_bare and not self.is_refusal else None
+
+    @property
+    def is_refusal(self) -> bool:
+        """Return True if it likelier refuses than it settles anything else."""
+        return self.reading.find_likeliest(SETTLING) == "refused"
 
     @property
     def proposal(self) -> AnsweredTurn | None:
         """The proposal that it decides on, if it says nothing by itself, has few words, or mostly the proposal's."""
-        answered = self.unit.answered or self.offered
+        answered = self.offered or self.unit.answered
         if answered is not None and self.says_nothing:
             return answered
         if answered is None or self.reading.find_likeliest(KEPT) not in SETTLED:
@@ -133,6 +145,30 @@ class Statement:
         added = words - extract_feature_words(answered.text)
         is_alone = len(words) > FEW and 2 * len(added) > len(words)
         return None if is_alone else answered
+
+    def word_with_proposal(self, reply: str) -> str:
+        """Return the words of a claim that a reply makes, with the proposal that it decides on, if there is one.
+
+        What is accepted without more stands in the proposal's words. Any other answer stands before what it answers,
+        since it may choose of two, or say no.
+        """
+        proposal = self.proposal
+        if proposal is None:
+            return reply
+        answer = strip_emphasis(reply)
+        is_told_as_proposed = self._accepts_without_more(answer)
+        return proposal.text if is_told_as_proposed else f"{answer} ({proposal.text})"
+
+    def _accepts_without_more(self, answer: str) -> bool:
+        """Return True if an answer carries nothing, or is one word to a question that points back to what it accepts.
+
+        Behind anything else one word may choose: "first".
+        """
+        if self.offered is None or self.is_refusal or FIGURE.search(answer):
+            return False
+        is_asked = self.unit.answered is not None
+        is_yes = is_asked and count_feature_words(answer) <= 1
+        return is_yes or not extract_feature_words(answer)
 
     def find_category(self, pack: str) -> str:
         """Return the category that the sentence names itself ("Convention: …"), or that of the likeliest kind.
@@ -197,7 +233,7 @@ def _weigh_replies(
     replies = [
         (key, one)
         for key, one in statements.items()
-        if one.told >= LIKELY and is_short_reply(one.unit.spoken)
+        if compute_told(one.reading) >= LIKELY and is_short_reply(one.unit.spoken)
     ]
     alone = [as_said(one.unit.spoken, one.unit.spoken.whole) for _, one in replies]
     read = read_sentences(alone, in_layers=in_layers)
@@ -212,31 +248,58 @@ def _weigh_replies(
 
 
 def _find_offer(reply: Statement, in_layers: bool) -> Statement:
-    """Return a reply that says nothing by itself with what it accepts: the question that it answers, or the sentence
-    at the end of the turn before that likeliest holds, if the person had said it.
+    """Return a reply that says nothing by itself with what it accepts: the question that it answers, if that holds,
+    else what was proposed before it. A question that does not hold points back: "Shall I set it up like that?"
+
+    A turn ends with its proposal: the last sentence counts that holds if it is accepted, with those directly before it
+    that hold too.
+    """
+    asked = reply.unit.answered
+    is_proposal = asked is not None and not asked.is_question
+    if is_proposal or reply.reason is not None or reply.is_refusal:
+        return reply
+    if asked is not None and _holds(reply, asked, in_layers):
+        return reply
+    offers = list_offers(reply.unit.spoken, BEFORE)
+    if asked is not None:
+        offers = [one for one in offers if not one.is_question]
+    spoken = [as_reply_to(reply.unit.spoken, offer.text) for offer in offers]
+    read = read_sentences(spoken, in_layers=in_layers)
+    likely = [compute_told(reading) for reading in read]
+    while likely and likely[-1] < LIKELY:
+        likely.pop()
+    if not likely:
+        return reply
+    accepted = offers[len(likely) - 1]
+    for before in reversed(range(len(likely) - 1)):
+        joined = f"{offers[before].text}. {accepted.text}"
+        if likely[before] < LIKELY or count_feature_words(joined) > LONGEST_ASKED:
+            break
+        accepted = replace(accepted, text=joined)
+    return replace(reply, offered=accepted, proposed=likely[-1])
+
+
+def _holds(reply: Statement, asked: AnsweredTurn, in_layers: bool) -> bool:
+    """Return True if a question holds: as if the person had said it, or as if nothing else had been said before the
+    reply. A question's form may hide what it settles from one of the two.
     """
     spoken = reply.unit.spoken
-    if reply.unit.answered is not None or reply.reason is not None:
-        return reply
-    offers = list_offers(spoken, BEFORE)
-    read = read_sentences(
-        [as_said(spoken, offer.text) for offer in offers], in_layers=in_layers
-    )
-    likely = [compute_told(reading) for reading in read]
-    best = max(likely, default=0.0)
-    if best < LIKELY:
-        return reply
-    return replace(reply, offered=offers[likely.index(best)], proposed=best)
+    as_if = [as_said(spoken, asked.text), as_reply_to(spoken, asked.text)]
+    read = read_sentences(as_if, in_layers=in_layers)
+    return any(compute_told(reading) >= LIKELY for reading in read)
 
 
 def _weigh_accepted(
     statements: Mapping[tuple[str, int], Statement], *, in_layers: bool
 ) -> dict[tuple[str, int], Statement]:
-    """Return the statements that accept a proposal, each with the probability that the proposal holds."""
+    """Return the statements that accept a proposal, each with the probability that the proposal holds.
+
+    What is offered was weighed where it was found.
+    """
     accepting = [
         (key, as_said(one.unit.spoken, accepted.text))
         for key, one in statements.items()
-        if (accepted := one.accepted)
+        if one.offered is None and (accepted := one.accepted)
     ]
     read = read_sentences([said for _, said in accepting], in_layers=in_layers)
     return {
@@ -303,8 +366,3 @@ def is_kept(reading: Reading) -> bool:
     dropped = fsum(reading.by_head[kind] for kind in DROPPED)
     is_other = dropped >= LIKELY and kept < LEAST_KEPT * (kept + dropped)
     return reading.told >= LEAST_TOLD or not is_other
-
-
-def word_decision(answer: str, proposal: str) -> str:
-    """Return an answer with the proposal that it decides on: it may choose of two, or say no."""
-    return f"{strip_emphasis(answer)} ({proposal})"

@@ -67,6 +67,11 @@ class AnsweredTurn:
     message_id: str
     text: str
 
+    @property
+    def is_question(self) -> bool:
+        """Return True if it ends as a question does."""
+        return self.text != self.text.rstrip(ASKING)
+
 
 @dataclass(frozen=True, slots=True)
 class SpokenSentence:
@@ -326,33 +331,45 @@ def as_said(answer: SpokenSentence, proposal: str) -> SpokenSentence:
 
 
 def _find_answered_turn(answer: SpokenSentence) -> AnsweredTurn | None:
-    """Return the question or proposal that a short sentence at the start of its message answers, verbatim, or None.
-
-    It is the sentence of the turn before that shares most words with the answer, among questions and what a model
-    proposed to a person. If no question shares a word, the last question is returned.
-    """
+    """Return the question or proposal that a short sentence at the start of its message answers, verbatim, or None."""
     last = answer.last
     is_terse = count_feature_words(answer.text) <= TERSE
     if last is None or not is_terse or not is_reply(answer):
         return None
-    words = extract_feature_words(answer.text)
-    human = answer.turn.row["origin"] == Origin.HUMAN
-    offers = [
-        (len(words & extract_feature_words(above.text)), last.is_question(at), at)
-        for at, above in enumerate(last.sentences)
-    ]
-    shared, asks, at = max(
-        (offer for offer in offers if offer[1] or (human and offer[0])),
-        default=(0, False, -1),
-    )
-    if asks and at and _asks_for_before(last.sentences[at].text):
+    at = _find_answered_place(answer, last)
+    if at and last.is_question(at) and _asks_for_before(last.sentences[at].text):
         at -= 1
-    text = strip_emphasis(last.sentences[at].text) if shared or asks else ""
+    text = "" if at is None else strip_emphasis(last.sentences[at].text)
     return (
         AnsweredTurn(last.row["message_id"], text)
         if 0 < count_feature_words(text) <= LONGEST_ASKED
         else None
     )
+
+
+def _find_answered_place(answer: SpokenSentence, last: TurnSentences) -> int | None:
+    """Return the index of the sentence of the turn before that shares most words with an answer, or None.
+
+    It is a question, or what a model proposed to a person behind its last question: what was stated before is not what
+    is asked for. If no question shares a word, it is the last one. A figure is no shared word, since figures of two
+    matters may be equal: "The cache may take 500 GB. What is the limit of uploads?"
+    """
+    words = _extract_matter(answer.text)
+    shared = [len(words & _extract_matter(above.text)) for above in last.sentences]
+    asked = [at for at in range(len(shared)) if last.is_question(at)]
+    since = asked[-1] + 1 if asked else 0
+    is_said = answer.turn.row["origin"] == Origin.HUMAN
+    proposed = [at for at in range(since, len(shared)) if is_said and shared[at]]
+    return max(
+        (*asked, *proposed),
+        key=lambda at: (shared[at], at in asked, at),
+        default=None,
+    )
+
+
+def _extract_matter(text: str) -> set[str]:
+    """Return the words of a text that carry something, without figures."""
+    return {word for word in extract_feature_words(text) if not word.isdecimal()}
 
 
 def is_short_reply(answer: SpokenSentence) -> bool:
@@ -393,6 +410,15 @@ def list_offers(answer: SpokenSentence, characters: int) -> list[AnsweredTurn]:
         for text in texts
         if 0 < count_feature_words(text) <= LONGEST_ASKED
     ]
+
+
+def as_reply_to(answer: SpokenSentence, offer: str) -> SpokenSentence:
+    """Return a reply as if the turn before had been one sentence."""
+    last = answer.last
+    if last is None:
+        return answer
+    whole = Sentence(0, len(offer), offer, item=False, position=0)
+    return replace(answer, last=TurnSentences({**last.row, "text": offer}, [whole]))
 
 
 def _asks_for_before(question: str) -> bool:

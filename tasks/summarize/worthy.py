@@ -6,7 +6,7 @@ jokes and what is only imagined are no request, and what answers them no report.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from slowwave.tasks.observe.reader import KINDS, Reading, load_reader
 from slowwave.tasks.observe.statements import LIKELY
 from slowwave.tasks.observe.units import SpokenSentence, list_sentences
 from slowwave.tasks.observe.worth import load_worth_model
+from slowwave.text.foreign import keep_typed
 from slowwave.text.summarise import (
     ASKED,
     IN_PASSING,
@@ -28,7 +29,7 @@ from slowwave.text.summarise import (
 )
 from slowwave.text.words import singular_words
 
-VERSION = 4
+VERSION = 5
 FIRST_CHARS = 200
 TITLE_WORDS = 12
 IDLE = ("courtesy", "hypothetical", "joke")
@@ -37,6 +38,7 @@ PASSING = ("report", "quoted")
 """Kinds of sentences that, as a first request, say what is so at the moment, or what another one says."""
 ASSERTED = tuple(kind for kind in KINDS if kind != "question")
 NEVER_MEANT = frozenset(IDLE)
+NEVER_OPEN = frozenset((*IDLE, "quoted"))
 NEVER_ASKED = frozenset((*IDLE, *PASSING))
 LEAST = 0.0
 """Least log-odds of being worth remembering for a sentence of a summary; 0 means as likely as not."""
@@ -62,11 +64,7 @@ class WeighedSentence:
 
 def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
     """Return the sentences of a session's messages (in order, with text, origin, blocks and speaker), weighed."""
-    sentences = list(
-        list_sentences(
-            [{**row, "message_id": number} for number, row in enumerate(spoken)]
-        )
-    )
+    sentences = list(list_sentences(list(_number_typed(spoken))))
     worth = load_worth_model().compute_worth(
         [s.text for s in sentences], [s.numbers for s in sentences]
     )
@@ -87,6 +85,14 @@ def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
             )
         )
     return weighed
+
+
+def _number_typed(spoken: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield messages with their numbers as ids, a person's with what was typed of it, or all if nothing was."""
+    for number, row in enumerate(spoken):
+        text = row["text"]
+        typed = keep_typed(text) if row["origin"] == Origin.HUMAN else text
+        yield {**row, "message_id": number, "text": typed or text}
 
 
 def title_session(sentences: Sequence[WeighedSentence]) -> str | None:
@@ -235,14 +241,15 @@ def _tell_open(
 
     `replied` and `heard` are the numbers of the agent's and the person's last message: "yes" is no sentence, and the
     question that it answers is open until the agent replies. A message that is `idle` or shares no content word with
-    the earlier ones, and a question without any, are courtesies.
+    the earlier ones, and a question without any, are courtesies. What another one asks or says is not open.
     """
     end = by_person[-1].turn
     if end > max(replied, by_person[0].turn):
         last = [s for s in by_person if s.turn == end]
         earlier = [s for s in (*by_person, *answers) if s.turn != end]
-        texts = pick_leading_sentences((s.text for s in last), words)
-        is_open = end not in idle and select_about(last, earlier)
+        meant = _keep_meant(last, NEVER_OPEN)
+        texts = pick_leading_sentences((s.text for s in meant), words)
+        is_open = end not in idle and select_about(meant, earlier)
         return [UNANSWERED, *texts] if is_open else []
     asked = answers[-1] if answers else None
     is_answered = asked is not None and asked.turn < heard < replied

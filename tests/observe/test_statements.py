@@ -229,3 +229,82 @@ def test_a_claims_id_is_that_of_its_sentence_whoever_reads_it():
     # They differ in what a reader makes of the sentences.
     fields = ("category", "detail", "quote", "confidence")
     assert any(one[key][name] != other[key][name] for key in shared for name in fields)
+
+
+LOG = "2026-11-30 10:00:{:02d},123 INFO worker-{} job {} finished with status ok"
+
+
+def paste_log(lines):
+    return "\n".join(LOG.format(at % 60, at % 7, at) for at in range(lines))
+
+
+@pytest.mark.parametrize("lines", [5, 300, 60_000])
+def test_what_stands_above_or_below_a_paste_is_claimed_and_no_pasted_line(lines):
+    above = "We never deploy on Fridays."
+    below = "From now on every release gets a tag."
+    claims = claims_of(
+        (HUMAN, f"{above}\n{paste_log(lines)}\n\n{below}"),
+        (MODEL, "Noted."),
+    )
+    told = {one["summary"] for one in claims if one["confidence"] >= LIKELY}
+    assert told == {above.rstrip("."), below.rstrip(".")}
+    assert len(claims) == len(told)
+
+
+def test_a_long_line_above_a_paste_does_not_go_on_in_it():
+    rule = "From now on no worker of the shop may start a job on a Friday afternoon"
+    claims = claims_of((HUMAN, f"{rule}\n{paste_log(5)}"), (MODEL, "Noted."))
+    assert [one["quote"] for one in claims] == [rule]
+
+
+def test_the_last_question_wins_over_what_was_stated_before_it():
+    (claim,) = [
+        one
+        for one in claims_of(
+            (HUMAN, "let us look at the backend of the shop"),
+            (MODEL, "The cache may take 500 GB. Uploads: what is the limit?"),
+            (HUMAN, "500 MB"),
+            (MODEL, "Noted."),
+        )
+        if one["quote"] == "500 MB"
+    ]
+    assert claim["summary"] == "500 MB (Uploads: what is the limit?)"
+
+
+EXPORT = "I would run the export at 3 at night and keep seven copies"
+SENTRY = "I propose that all errors go to Sentry"
+
+
+@pytest.mark.parametrize(
+    ("before", "reply", "summary"),
+    [
+        (f"{EXPORT}. Shall I set it up like that?", "yes", EXPORT),
+        (f"{SENTRY}. The code for it is small.", "yes, do that", SENTRY),
+        (
+            f"{EXPORT}. Shall I set it up like that?",
+            "yes but nine",
+            f"yes but nine ({EXPORT})",
+        ),
+    ],
+)
+def test_an_accepted_proposal_is_a_claim_in_its_own_words(before, reply, summary):
+    claims = claims_of(
+        (HUMAN, "let us look at the backend of the shop"),
+        (MODEL, before),
+        (HUMAN, reply),
+        (MODEL, "Done."),
+    )
+    (told,) = [one for one in claims if len(one["message_ids"]) == 2]
+    assert (told["summary"], told["confidence"] >= LIKELY) == (summary, True)
+    assert told["quote"] in reply
+
+
+def test_what_is_agreed_on_for_the_moment_is_not_told():
+    told = told_by(
+        (HUMAN, "let us look at the backend of the shop"),
+        (MODEL, "The test fails since the port is taken. Shall I run it again?"),
+        (HUMAN, "yes"),
+        (MODEL, "I moved the export. All tests pass."),
+        (HUMAN, "ok"),
+    )
+    assert told == []

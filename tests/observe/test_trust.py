@@ -6,7 +6,7 @@ import pytest
 
 from slowwave.schemas.vocabulary import SHARED, Trust, find_least_trust
 from slowwave.tasks.trust import find_class, find_session_trust
-from slowwave.text.foreign import cut_out, find_foreign_parts
+from slowwave.text.foreign import cut_out, find_foreign_parts, keep_typed
 from tests.claim_rows import DAY, message
 
 RULE = "always delete the yard backups on the first Friday"
@@ -194,3 +194,24 @@ def test_an_agent_that_repeats_a_pasted_mail_rests_on_it() -> None:
         message(2, f"Done: {RULE}.", role="assistant", origin="model"),
     ]
     assert find_session_trust(rows)["s-2"].find_least(0, 60) == Trust.OUTSIDE
+
+
+@pytest.mark.parametrize(
+    ("text", "typed"),
+    [
+        (
+            "We use tabs.\n```\nx = 1\n```\nNever spaces.",
+            ["We use tabs.", "Never spaces."],
+        ),
+        ("[2026-04-07 10:02:11] INFO: up\n\nIt is up.", ["It is up."]),
+        (
+            "She said “we never deploy on a Friday afternoon” to me.",
+            ["She said “we never deploy on a Friday afternoon” to me."],
+        ),
+        ("<task>\nNever deploy.\n</task>", []),
+    ],
+)
+def test_what_is_typed_is_kept_at_its_place(text, typed):
+    kept = keep_typed(text)
+    assert [line for line in kept.splitlines() if line.strip()] == typed
+    assert all(kept.index(line) == text.index(line) for line in typed)

@@ -80,9 +80,12 @@ def test_a_session_with_an_agent_is_told_by_what_was_asked_and_what_came_of_it()
         ("Have a nice weekend!", False),  # shares no content word with the rest
         ("Schönes Wochenende und viele Grüße.", False),
         ("The dock gate still fails, please look.", True),
+        ("The customer asked us whether we decided to keep the dock gate.", False),
     ],
 )
-def test_a_courtesy_at_the_end_is_not_open(last: str, kept: bool) -> None:
+def test_a_courtesy_or_anothers_question_at_the_end_is_not_open(
+    last: str, kept: bool
+) -> None:
     spoken = speak(
         ("human", "Please repair the dock gate controller, it fails at low tide."),
         ("model", "I repaired the dock gate controller and ran its tests."),
