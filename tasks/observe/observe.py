@@ -447,7 +447,7 @@ def _compose_claim_text(
     start = unit.start
     end = (more or claim).scored.sentence.end
     cited = [claim.row["message_id"]]
-    if proposal:
+    if statement and proposal:
         summary = statement.word_with_proposal(summary)
         cited = [*cited, proposal.message_id]
     elif detail is None and reason:
