@@ -218,7 +218,7 @@ def _build_change(
 
 
 def _name_status(likely: float) -> ChangeStatus:
-    """Return what is shown for a probability that something changed."""
+    """Return the name of a claim's state, from the probability that it was changed."""
     if likely >= 1.0:
         return "superseded"
     return "perhaps superseded" if likely >= PERHAPS_CHANGED else SINCE

@@ -154,7 +154,7 @@ class Hit(Shown):
     """A message's exchange in the order it was said: a question with its answer, and after an assistant's message that
     was found what the user said next, where that leans on it. Other kinds come alone."""
     relevance: float | None = None
-    """0 to 1 on the release's own scale, which the floors are on; None where it can't be told."""
+    """0 to 1 on the release's own scale, which the floors are on; None if it can't be computed."""
     superseded_by: str | None = None
     """The claim that holds in its place, where the status is superseded."""
     perhaps_superseded_by: str | None = None
@@ -312,12 +312,12 @@ class Answer(list[T]):
 
     @property
     def confident(self) -> bool:
-        """Whether the nearest is relevant enough to be about the query. It is told either way."""
+        """Whether the nearest is relevant enough to be about the query. Hits are returned either way."""
         return bool(self) and self.relevance >= CONFIDENT
 
     @property
     def caveat(self) -> str | None:
-        """The line above hits that may all be about something else; None where there are none, or it is confident."""
+        """The line above hits that may all be about something else; None without hits, or if it is confident."""
         return NOT_SURE if self and not self.confident else None
 
     def as_dict(self) -> dict[str, object]:
@@ -369,7 +369,7 @@ def mark_sentences(text: str, changes: Iterable[Change]) -> str:
 
 
 def has_words(text: str, claim: str) -> bool:
-    """Return whether a text holds a claim word for word, in whatever case and however it ends."""
+    """Return True if a text contains a claim word for word, ignoring case and the claim's closing marks."""
     return fold_text(claim).rstrip(SENTENCE_ENDS) in fold_text(text)
 
 

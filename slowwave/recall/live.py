@@ -168,8 +168,9 @@ class LiveRelease:
         return cast(View, self.view)
 
     def retry_superseded(self, read: Callable[[], T]) -> T:
-        """Return what a function reads of the release in force; anew if a forgetting deleted that release's files
-        meanwhile, and a newer one is there.
+        """Call a function that reads the release in force, and return its result.
+
+        It reads again if a forgetting deleted that release's files meanwhile, and a newer release is there.
 
         Raises:
             StoreUnreadable: no newer release is there.
@@ -216,7 +217,7 @@ class LiveRelease:
         return fresh
 
     def _read_stamp(self) -> int:
-        """Return the time when a row was last added to the releases; 0 where there are none."""
+        """Return the time when a row was last added to the releases; 0 without releases."""
         if self._is_in_bucket:
             find_place(self.root).pull(self.space)
         versions = self.root / self.space / f"{RELEASES.name}.lance" / "_versions"
@@ -309,7 +310,7 @@ class QueryVectors:
         made_with: str | None,
         texts: Sequence[str],
     ) -> KnownEncoder | None:
-        """Return an encoder that knows the vectors of some texts, made in one call; None where there is none."""
+        """Return an encoder that knows the vectors of some texts, made in one call; None if they can't be made."""
         vectors = self.encode_texts(made_with, texts)
         encoder = self._get_encoder(made_with) if vectors else None
         if encoder is None:
@@ -401,7 +402,7 @@ class ReadSession:
 
 
 def _mask_read(encoded: Mapping[str, Vector], texts: Sequence[str]) -> Mask:
-    """Return which texts the encoder reads, if it reads the first; the first is left out."""
+    """Return a mask of the texts after the first that the encoder reads; all False if it doesn't read the first."""
     is_asked = bool(encoded[texts[0]].any())
     return np.array(
         [is_asked and bool(encoded[text].any()) for text in texts[1:]],
@@ -417,7 +418,7 @@ def find_unreleased(
 ) -> list[Hit]:
     """Return relevant messages written since the release (None: before the first), the most relevant first.
 
-    Relevance is on the release's scale, as that of its hits; where there is none it is the share of the query's words.
+    Relevance is on the release's scale, as that of its hits; without a scale it is the share of the query's words.
     """
     hits = (
         read_unreleased(view, space_dir, tag=query.tag)

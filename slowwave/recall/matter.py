@@ -1,6 +1,6 @@
 """Where an answer stops: which candidates are about the query's matter.
 
-Two cases, told apart by the candidates alone:
+The candidates alone decide between two cases:
 
 - A clear answer. At most FEW of the first rows are surely about the query, the best reaches the floor of unrequested
   recall, one hears CLEAR of the query's words, and each scores at least MARGIN more than every other row. The answer is
@@ -9,7 +9,7 @@ Two cases, told apart by the candidates alone:
 - No clear answer: the evidence is spread, or nothing is sure. Then rows are left out that score MARGIN less than the
   best row and hear less than HEARS of the query's words that some row hears, and rows after the first NEAR that are not
   surely about the query. A message stays that is nearly as close in meaning as the closest (MEANT). If nothing is sure
-  and hardly a word is heard anywhere (KNOWN), the query has other words than the memory: nothing is left out for its
+  and hardly a word matches anywhere (KNOWN), the query has other words than the memory: nothing is left out for its
   words.
 
 Scores are sums of standardised signals, so MARGIN is about one standard deviation of a signal. MARGIN was measured on
@@ -24,8 +24,7 @@ from slowwave.recall.hits import CONFIDENT, Hit
 from slowwave.recall.retrieve.candidates import Candidate
 
 ABOUT = 10
-"""Hits that are put in order at least, and from which it is told where an answer stops: whoever asks for fewer gets the
-first of the same."""
+"""Least number of hits to order and to find the end of an answer in: a smaller k returns the first of the same hits."""
 FEW = 3
 """Most rows of a clear answer."""
 MARGIN = 1.0
@@ -60,7 +59,8 @@ def find_matter(
         repeats: ids of messages that ask the query's question word for word.
         floor: relevance that the best row of a clear answer reaches.
         hears: whether words were looked up; without an index of full text, no row is left out for what it hears.
-        timed: whether the query names a time, by which rows are told apart even if none hears a word.
+        timed: whether the query names a time. Then no row is left out for its place, and some for their words in any
+            case.
     """
     lists = {rows[0].kind: rows for rows in by_kind if rows}
     leading = lists.get("message") or next(iter(lists.values()))

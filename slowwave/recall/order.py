@@ -157,7 +157,7 @@ def _put_failing_behind(rows: list[Candidate]) -> list[Candidate]:
 
 
 def mask_repeats(rows: Sequence[Candidate], query: Query) -> Mask:
-    """Return which rows are messages that ask the query's question word for word, or answers beside one."""
+    """Return a mask of the messages that ask the query's question word for word, or stand beside one that does."""
     if not unicodedata.name(query.text[-1:] or " ", "").endswith("QUESTION MARK"):
         return np.zeros(len(rows), dtype=bool)
     asked = TERM.findall(query.text.casefold())
@@ -173,7 +173,7 @@ def mask_repeats(rows: Sequence[Candidate], query: Query) -> Mask:
 
 
 def _mask_timely(rows: Sequence[Candidate], query: Query) -> Mask:
-    """Return which rows are relevant and of the time that the query names, or name it themselves."""
+    """Return a mask of the relevant rows that are of the time that the query names, or that name it themselves."""
     if (times := query.times) is None or not rows:
         return np.zeros(len(rows), dtype=bool)
     inside = times.mask_inside([row.edges for row in rows])

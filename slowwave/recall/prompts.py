@@ -10,7 +10,7 @@ Whether it asks for many messages at once, in order or summed up: "What happened
 (`data/labelled/overviews_asked.tsv`).
 
 Whether it asks the memory something, or only drives the running session ("run the tests", "go on"). A prompt is looked
-up if one of these holds; what is relevant enough to be told is then the floor's to decide.
+up if one of these holds; then the floor decides what is relevant enough to show.
 
 - It is likely a question about earlier sessions, in any form ("why did we leave Redis?", "port for staging"). The
   regression was learnt from labelled prompts in six languages (`data/labelled/prompts.tsv`,

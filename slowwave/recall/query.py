@@ -50,7 +50,8 @@ Vector = npt.NDArray[np.float32]
 NO_TIME = np.iinfo(np.int64).min
 """The moment of what has no time."""
 MOST_TIMES = 32
-"""Times of each kind that a query is held against; a person names one or two, and each is a look at all rows."""
+"""Most times of each kind that are taken from a query. A person names one or two, and each is compared with all
+rows."""
 Calendar = tuple[Ints, Ints, Ints]
 """Years, months and days of the month, in UTC."""
 
@@ -86,7 +87,7 @@ class QueryTimes:
         ]
 
     def mask_inside(self, stretches: Sequence[tuple[object, object]]) -> Mask:
-        """Return which stretches, from first to last, lie in a time named; of a year beside a month only that month."""
+        """Return a mask of the stretches, from first to last, in a time named; years don't count beside a date."""
         first, last = (
             self._mask_moments(convert_datetimes(ends))
             for ends in zip(*stretches, strict=True)
@@ -94,7 +95,7 @@ class QueryTimes:
         return first & last
 
     def is_named_in(self, text: str) -> bool:
-        """Return whether a text names a date that is asked for."""
+        """Return True if a text names a date that the query names."""
         dates = extract_dates(text).dates if self.named.dates else ()
         return any(
             all(
@@ -120,7 +121,7 @@ class QueryTimes:
 
 
 def parse_times(text: str, now: datetime | None) -> QueryTimes | None:
-    """Return the times that a query names, counted back from `now` (today, where None); None where it names none."""
+    """Return the times that a query names, counted back from `now` (default: today); None if it names none."""
     now = now or datetime.now().astimezone().replace(
         hour=0, minute=0, second=0, microsecond=0
     )
@@ -149,7 +150,7 @@ def compute_calendar(moment: Ints) -> Calendar:
 
 
 def _mask_date(calendar: Calendar, date: Date) -> Mask:
-    """Return which rows are of a date, as far as it is told."""
+    """Return a mask of rows that match the given parts of a date."""
     mask: Mask = np.ones(len(calendar[0]), dtype=bool)
     for values, part in zip(calendar, date, strict=True):
         if part is not None:
@@ -260,7 +261,7 @@ class Query:
 
     @cached_property
     def times(self) -> QueryTimes | None:
-        """The times that it names; None where it names none."""
+        """The times that it names; None if it names none."""
         return parse_times(self.text, self.now)
 
     @property
@@ -336,10 +337,10 @@ class QueryPlan:
 
 
 def refuse_unknown_filters(filters: Mapping[str, object], allowed: type) -> None:
-    """Refuse a keyword that is no filter, as Python does.
+    """Raise TypeError for an unknown filter.
 
     Raises:
-        TypeError: there is one.
+        TypeError: a filter is not among those `allowed`.
     """
     for name in filters.keys() - get_type_hints(allowed).keys():
         raise TypeError(
@@ -360,8 +361,8 @@ def build_query(
 
     Raises:
         UsageError: an empty, wordless or over-long text, k under 1, an unknown kind, an empty workspace, category or
-            speaker, a file that is no path, a date that is none, or bounds the wrong way round.
-        TypeError: a filter that there is not.
+            speaker, a file that isn't a path, an invalid date, or bounds the wrong way round.
+        TypeError: an unknown filter.
     """
     refuse_unknown_filters(filters, RecallOptions)
     if not isinstance(k, Integral) or isinstance(k, bool) or k < 1:
@@ -527,7 +528,7 @@ def parse_bound(
     """Return an aware UTC moment; a bare date means its start for `since` and its end for `until`.
 
     Raises:
-        UsageError: it is no date or time.
+        UsageError: not a date or time, or outside the years 1 to 9999.
     """
     if value is None:
         return None

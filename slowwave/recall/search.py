@@ -3,8 +3,8 @@
     plan              names spelt as in memory (`retrieve/rows.py`), the times named, kinds that can answer, vectors
     conditions        rows that do not pass are never scored (there too)
     score             of each kind a weighted sum of signals (`retrieve/candidates.py`)
-    relevance         on the release's scale, by cosine and words: whether who did not ask gets anything, and what is of
-                      a time that the query names
+    relevance         on the release's scale, by cosine and words: whether an automatic call returns
+                      anything, and what is of a time that the query names
     turns             a person's message and its answer are one hit (`recall/turns.py`)
     kinds             messages first, by score; claims beside them (`merge_kinds`)
     matter            rows of other matters are left out, unless everything or an overview is asked for
@@ -108,8 +108,8 @@ from slowwave.text.times.days import localise
 T = TypeVar("T")
 
 HEARD = 1.8
-"""Relevance, for each of its words' worth that is heard, of a row that the encoder does not read: half are enough for
-the default floor."""
+"""Factor that makes the share of the query's words that a row hears its relevance, if the encoder does not read the
+row. Half of the words are enough for the default floor."""
 
 
 class Reranker(Protocol):
@@ -350,7 +350,7 @@ class Search:
         ]
 
     def _compute_evidence(self, plan: QueryPlan) -> PassageEvidence | None:
-        """Return the evidence for a query at every passage; None where neither messages nor claims are to answer."""
+        """Return the evidence for a query at every passage; None if neither messages nor claims are to answer."""
         if GROUPS.issuperset(plan.kinds):
             return None
         search = partial(compute_passage_evidence, self.view, plan)
@@ -381,7 +381,7 @@ class Search:
         plan: QueryPlan,
         evidence: PassageEvidence | None,
     ) -> Candidates:
-        """Return what the indexes find of a kind, with its scores."""
+        """Return the rows of a kind that the indexes find, with their scores."""
         pool = POOLS[kind]
         if evidence is None or kind in GROUPS:
             of_groups = partial(retrieve_groups, self.view, plan, pool)
@@ -399,7 +399,8 @@ class Search:
         """Return the relevance of each row on the release's scale, 0 to 1, and that of what is nearest to the whole
         query, candidate or not.
 
-        A row's relevance is told by its cosine and the share of the query's words heard there, or by the share alone.
+        A row's relevance follows from its cosine and the share of the query's words heard there, or from the share
+        alone.
         """
         covered = candidates.covered
         by_words = np.minimum(HEARD * covered, 1.0)
@@ -426,7 +427,7 @@ class Search:
         plan: QueryPlan,
         best: float,
     ) -> str | None:
-        """Return the reason why nothing is relevant enough for who did not ask; None where something is."""
+        """Return why an automatic call returns nothing, or None if something passes the floor."""
         floor = self.settings.automatic_floor
         if best >= floor:
             return None
@@ -758,8 +759,9 @@ class ClaimFacts(ClaimRow, total=False):
 
 
 def _read_facts(view: View, ranked: Sequence[Candidate]) -> dict[str, ClaimFacts]:
-    """Return what the tables know of each row's claim, or of the claim that was made of a message: `CLAIM_COLUMNS`, its
-    confidence and the name of its topic.
+    """Return for each row the facts of its claim, or of the claim that was made of a message.
+
+    Facts are `CLAIM_COLUMNS`, the claim's confidence and the name of its topic.
     """
     claims = dict[str, str]()
     for row in ranked:
@@ -896,7 +898,7 @@ class ExchangePlaces:
 
 
 def _find_surroundings(layout: PassageIndex, row: Candidate) -> ExchangePlaces:
-    """Return which messages stand around a message that was found."""
+    """Return the messages around a message that was found."""
     at = row.row["position"]
     exchange = layout.find_exchange(at)
     last = max(at, *exchange, (row.beside or row).row["position"])
@@ -971,7 +973,7 @@ def _descend_one_tier(
     ids: Sequence[str],
     members: Mapping[str, list[str]],
 ) -> list[str]:
-    """Return each id replaced by its members (or itself, where it has none), one of each in turn."""
+    """Return each id replaced by its members (or itself, if it has none), one of each in turn."""
     lists = [members.get(key, [key]) for key in ids[: MAX_SOURCES * 4]]
     spread = (key for turn in zip_longest(*lists) for key in turn if key is not None)
     return list(dict.fromkeys(spread))[: MAX_SOURCES * 4]

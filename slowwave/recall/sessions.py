@@ -5,9 +5,9 @@
 
 A report of a bug and the talk that settled the matter share words all over the session, seldom within one message. So
 sessions are ranked as documents (BM25 over how many passages hold each word) and by the mean cosine of their five
-nearest passages; both are standardised, and their weighted sums made probabilities. Where sessions are asked for as
-such, what its best turn says for a session counts too, and it is told by what the night wrote of it. What was taken
-back has no passages, and so neither finds a session nor is quoted.
+nearest passages; both are standardised, and their weighted sums made probabilities. If a call asks for sessions as
+such, the score of a session's best turn counts too, and the night's title and summary describe the session. What was
+taken back has no passages, and so neither finds a session nor is quoted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ def read_session_ids(view: View, numbers: Sequence[int]) -> list[str]:
 
 
 def is_visible_as_of(at: object, as_of: datetime | None) -> bool:
-    """Return whether something was said by a moment; what has no time only where no moment is given."""
+    """Return True if something was said by a moment; without a time it is visible only if no moment is given."""
     return as_of is None or (isinstance(at, datetime) and at <= as_of)
 
 
@@ -185,7 +185,7 @@ def find_sessions(
 
     Args:
         plan: the query for messages, with its vectors.
-        evidence: what is heard at every passage.
+        evidence: the words that every passage hears.
         turns: the query's candidates among the passages, scored; one at least.
     """
     layout = view.passages

@@ -185,7 +185,7 @@ class RowIndex:
         since: datetime | None,
         until: datetime | None,
     ) -> Mask:
-        """Return which rows are of one of some workspaces (none: of any), and were said in a stretch of time."""
+        """Return a mask of the rows of some workspaces (none: of any) that were said in a stretch of time."""
         mask: Mask = np.ones(len(self.moment), dtype=bool)
         if places:
             mask &= np.isin(
@@ -347,7 +347,7 @@ class Tables:
         return (column or table.full_text) in self._read_once(table, "full text", read)
 
     def find_broken_index(self, table: Table) -> str | None:
-        """Return a file of the table's indexes that is not as it was, and how; None where all are."""
+        """Return a changed file of the table's indexes, and how it changed; None if all are as they were."""
 
         def read() -> str | None:
             files, is_read = list_release_files(self.dir, self.release.number)
@@ -472,7 +472,7 @@ class PassageIndex(RowIndex):
     """Ids of the sessions, by number."""
 
     def mask_role(self, positions: Ints, *roles: str) -> Mask:
-        """Return which of these positions somebody in one of these roles said."""
+        """Return a mask of these positions that somebody in one of these roles said."""
         numbers = [number for number, name in enumerate(self.roles) if name in roles]
         mask: Mask = np.isin(self.role[positions], numbers)
         return mask
@@ -562,7 +562,7 @@ class PassageIndex(RowIndex):
         text: str,
         positions: Ints | None = None,
     ) -> Mask:
-        """Return which of the passages (all, unless some are given) come from a speaker that the text names."""
+        """Return a mask of the passages (all, unless some are given) that come from a speaker whom the text names."""
         speaker = self.speaker if positions is None else self.speaker[positions]
         named = {
             i
@@ -612,7 +612,7 @@ class PassageIndex(RowIndex):
         return [position] if answer is None else [position, answer]
 
     def find_reply(self, position: int) -> int | None:
-        """Return a passage of what the user said next to an assistant's message; None where nothing was."""
+        """Return a passage of what the user said next to an assistant's message; None if the user said nothing."""
         if self.roles[self.role[position]] != Role.ASSISTANT:
             return None
         turns = (
@@ -725,7 +725,7 @@ class ClaimIndex(RowIndex):
         ]
 
     def compute_recency(self, claims: Ints) -> npt.NDArray[np.float64]:
-        """Return for each the share of those from its workspace that were made before it; 0 where it has no time."""
+        """Return for each the share of those from its workspace that were made before it; 0 if it has no time."""
         share = np.zeros(len(claims))
         for workspace in np.unique(self.workspace[claims]):
             dated = np.flatnonzero(

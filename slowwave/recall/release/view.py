@@ -95,7 +95,7 @@ WORDS = 2.0
 UNCONFIRMED = 0.8
 """Factor on a claim's confidence if only an agent noted it, as for another memory's."""
 DECIMALS = 3
-"""Of a confidence: what is shown is what a bound such as `--min-confidence .7` is held against."""
+"""Decimals of a confidence. A bound such as `--min-confidence .7` is compared with the number that is shown."""
 COLUMNS = [
     "claim_id",
     "session_id",
@@ -184,7 +184,7 @@ def is_changed(
     as_of: datetime | None = None,
     likely: float = 0.0,
 ) -> bool:
-    """Return whether a later claim had by then changed what a row says, that likely at least."""
+    """Return True if, by `as_of`, a later claim changed this row with a probability of at least `likely`."""
     at = row["chain_at"]
     return (
         at is not None
@@ -194,12 +194,12 @@ def is_changed(
 
 
 def is_superseded(row: ChainRow, as_of: datetime | None = None) -> bool:
-    """Return True if a later claim had by then certainly changed what a row says."""
+    """Return True if, by `as_of`, a later claim certainly replaced this row."""
     return is_changed(row, as_of, 1.0)
 
 
 def is_perhaps_changed(row: ChainRow, as_of: datetime | None = None) -> bool:
-    """Return True if a later claim had by then perhaps changed what a row says, and the row stands."""
+    """Return True if, by `as_of`, a later claim perhaps changed this row, and none certainly did."""
     return is_changed(row, as_of, PERHAPS_CHANGED) and not is_superseded(row, as_of)
 
 
@@ -295,9 +295,9 @@ def format_later(
     likely: float,
     beside: str,
 ) -> str:
-    """Return until when something held, or when it was taken back, and what was said then if `beside` lacks it.
+    """Return a note such as "(until 8 Nov: …)", without the later words if `beside` has them.
 
-    Below PERHAPS_CHANGED the note says only what was said since; it is empty if `beside` has that.
+    Below PERHAPS_CHANGED the note has only the later words; it is empty if `beside` has them.
     """
     at = successor.observed_at
     later = " ".join(successor.text.split())
@@ -331,7 +331,7 @@ def format_change(
 
 
 def format_check(row: CheckRow, since: str) -> str:
-    """Return what the code lost, or has otherwise, since which commit, and what stands in its place."""
+    """Return a note on a name that the code lost or has otherwise: since which commit, and what stands in its place."""
     what = " ".join(dict.fromkeys(filter(None, (row["name"], row["value"]))))
     what = f"port {what}" if row["kind"] == CheckKind.PORT else what
     is_gone = row["result"] == CheckResult.GONE
@@ -348,7 +348,7 @@ def _tells(
     row: ClaimRow,
     later: ClaimRow | None,
 ) -> bool:
-    """Return whether a sentence tells a claim that was changed, and not what changed it."""
+    """Return True if a sentence states a claim that was changed, and not what changed it."""
     if has_words(sentence, str(row["summary"])):
         return True
     text = str(row["summary"])
@@ -427,7 +427,7 @@ KEPT_WORDS = 4_096
 KEPT_PATHS = 64
 """Conditions on files whose rows are remembered (one byte a passage and a claim)."""
 WORD = re.compile(r"[^\W\d_]{5,}")
-"""A word long enough to be told from others though a letter of it is wrong."""
+"""A word long enough to be recognised though a letter of it is wrong."""
 ACCENTED = (
     r"[\x{C0}-\x{24F}\x{300}-\x{36F}\x{386}-\x{390}\x{3AA}-\x{3CE}\x{401}\x{451}"
     r"\x{5B0}-\x{5C7}\x{640}\x{64B}-\x{65F}\x{670}\x{1E00}-\x{1FFF}\x{FB00}-\x{FDFF}\x{FE70}-\x{FEFC}]"
@@ -589,7 +589,7 @@ class View(Tables):
         )
 
     def mask_sessions(self, native: Collection[str]) -> Mask:
-        """Return which passages were said in one of the sessions with these ids of the transcripts' own."""
+        """Return a mask of the passages said in sessions with these ids of the transcripts."""
         ids = set(self.find_session_ids(native))
         numbers = (
             [number for number, key in enumerate(self.passages.sessions) if key in ids]
@@ -654,7 +654,7 @@ class View(Tables):
         session: str,
         text: str,
     ) -> bool:
-        """Return whether a text of a session says nothing but what was first said, word for word, in another one."""
+        """Return True if all sentences of a session's text were first said, word for word, in another session."""
         if not self.first_copies:
             return False
         spans = extract_spans(text)

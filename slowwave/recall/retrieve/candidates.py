@@ -10,10 +10,10 @@ between two that hold half of the query each gets all of it. A message also hear
 claim that rests on it. (A plain sum over neighbours counts one frequent word many times: LoCoMo evidence recall @10
 goes from 73 to 77 with the sum, to 81 with the best.)
 
-A claim is terse ("approved, go with MessagePack"), and what it is about is said around it. So it is scored by what is
-heard where it was said (the words of the query in that stretch of talk, the vector of its message) and by its own
-vector; the named speaker's own words, a statement of some length and the later of two equals weigh a little. Where one
-of these is missing (no encoder, no full text of passages) the claim's own words count instead. Summaries and topics are
+A claim is terse ("approved, go with MessagePack"), and what it is about is said around it. So it is scored by what it
+hears where it was said (the words of the query in that stretch of talk, the vector of its message) and by its own
+vector; the named speaker's own words, a statement of some length and the later of two equals weigh a little. If one of
+these is missing (no encoder, no full text of passages), the claim's own words count instead. Summaries and topics are
 scored by their own words and vectors.
 
 Weights were found on LoCoMo's open part and kept round (`docs/decisions/002-ranking-and-silence.md`).
@@ -76,7 +76,7 @@ LEAST_WORDS = 0.5
 on their weight. A question in other words than the memory's shares only its common words with it, which tell little."""
 ANSWERED = 2.0
 """Factor by which the vector's weight grows with the share of candidates that an assistant said. Talk with an assistant
-has whole statements, which a vector tells apart; friends' short turns are understood by what is heard around them."""
+has whole statements, which a vector tells apart; friends' short turns are understood by the words around them."""
 OTHER = 1.5
 """Factor on the vector's weight with the multilingual encoder in another language than English, whose words have more
 forms than are looked up. There a session in which nobody else speaks counts as talk with an assistant."""
@@ -239,7 +239,7 @@ class Candidate:
     score: float
     relevance: float = 0.0
     covered: float = 0.0
-    """Share of the query's words, by their worth, that is heard at it; 0 to 1."""
+    """Share of the query's words, by their worth, that it hears; 0 to 1."""
     claim: "Candidate | None" = None
     """Of a message: the best claim found that was made of it."""
     contributions: Mapping[str, float] = field(default_factory=dict)
@@ -294,10 +294,10 @@ class Candidates:
     contributions: Mapping[str, Scores] = field(default_factory=dict)
     """What each signal adds to each row's score."""
     covered: Scores = field(default_factory=lambda: np.zeros(0))
-    """Share of the query's words, by their worth, that is heard at each row; 0 to 1."""
+    """Share of the query's words, by their worth, that each row hears; 0 to 1."""
     cosine: Scores | None = None
-    """Of each row to the query, the nearer of with and without names; NaN where it has no vector; None without an
-    encoder. Relevance is told by it."""
+    """Cosine of each row to the query, the nearer of with and without names; NaN for a row without a vector; None
+    without an encoder. Relevance is computed from it."""
     nearest: float = -1.0
     """Cosine of the nearest of all rows to the whole query, where that is known."""
     relevance: Scores = field(default_factory=lambda: np.zeros(0))
@@ -445,7 +445,8 @@ def score_words(
 def _search_all_words(view: View, query: Query) -> list[tuple[Ints, Scores]]:
     """Return for each word of a query the positions of the passages that have it, and their BM25.
 
-    If the query is narrowed to one speaker or file, everybody's passages are added: what answers Ben is heard by him.
+    If the query is narrowed to one speaker or file, everybody's passages are added: Ben's passages hear what answers
+    them.
     """
     lookups = search_words(view, query)
     if not query.is_narrowed:
@@ -669,11 +670,10 @@ def lower_acknowledgements(
     texts: Sequence[str],
     scores: Scores,
 ) -> Scores:
-    """Return what to add to the scores of passages so that none that only acknowledges stands above what it
-    acknowledges: 0 or less.
+    """Return corrections of the scores, 0 or less: no acknowledgement ranks above the passage that it acknowledges.
 
-    It says little, and the passage before it in its session does not only ask. It hears the words of that passage, and
-    its vector tells nothing. An assistant's stands last if that passage is no candidate.
+    An acknowledgement says little, and the passage before it in its session does not only ask. It hears the words of
+    that passage, and its vector means nothing. An assistant's stands last if that passage isn't a candidate.
     """
     layout = view.passages
     added = np.zeros(len(positions))
@@ -754,7 +754,7 @@ def compute_own(
     positions: Ints,
     texts: pa.ChunkedArray,
 ) -> Scores:
-    """Return how much of what each passage says is its speaker's own, 0 to 1.
+    """Return the share of each passage that is its speaker's own, 0 to 1.
 
     It is 1 for a person's. An assistant repeats what it answers, at greater length: for its passage it is the share of
     the query's words that the passage holds beyond those in the message that it answers.
@@ -852,7 +852,7 @@ def _find_claim_candidates(
 
 @dataclass(frozen=True)
 class HeardClaims:
-    """What is heard where claims were said: at each claim's passages."""
+    """What claims hear where they were said: at each claim's passages."""
 
     evidence: PassageEvidence
     count: int
@@ -892,7 +892,7 @@ def _compute_covered(
     heard: HeardClaims,
     query: Query,
 ) -> Scores:
-    """Return the share of the query's words that is heard at each claim, or else that it has itself."""
+    """Return the share of the query's words that each claim hears; without full text, the share that it has itself."""
     share = heard.compute_share()
     if share is not None:
         return share

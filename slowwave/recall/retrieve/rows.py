@@ -149,7 +149,7 @@ class Rows:
             count *= 4
 
     def keep_allowed(self, rows: pa.Table) -> pa.Table:
-        """Return those of the rows found that may answer."""
+        """Return the rows found that may answer: here all of them."""
         return rows
 
 
@@ -167,7 +167,7 @@ class MaskedRows(Rows):
         return max(int(self.allowed.sum()), 1) / max(len(self.allowed), 1)
 
     def keep_allowed(self, rows: pa.Table) -> pa.Table:
-        """Return those of the rows found that the mask lets through."""
+        """Return the rows found that the mask lets through."""
         return (
             rows
             if self.allowed.all()
@@ -189,7 +189,7 @@ class Nearness:
 
     @cached_property
     def _cosines(self) -> Scores | None:
-        """The cosine of each row by its offset; None where their vectors are not in memory."""
+        """The cosine of each row by its offset; None without a vector, or if those of the rows are not in memory."""
         if (
             self.vector is None
             or (vectors := self.rows.view.load_vectors(self.rows.table)) is None
@@ -249,11 +249,11 @@ class PathVariants:
     """Whose rows may, beside those of no workspace: in another project it is another file. None for all rows."""
 
     def is_valid_in(self, workspace: object) -> bool:
-        """Return whether the rows of a workspace may write them so."""
+        """Return True if the rows of a workspace may write the paths so."""
         return self.workspace is None or workspace in (None, self.workspace)
 
     def is_match(self, path: str) -> bool:
-        """Return whether a path is one of them, or ends in one."""
+        """Return True if a path is one of them, or ends in one."""
         whole = normalise_path(path)
         return any(whole == end or whole.endswith(f"/{end}") for end in self.paths)
 
@@ -294,7 +294,7 @@ def resolve_workspace(view: View, query: Query) -> Query:
 
 
 def mask_allowed_passages(view: View, query: Query) -> Mask:
-    """Return which passages the query's conditions let through, by position."""
+    """Return a mask, by position, of the passages that meet the query's conditions."""
     mask = _mask_said(view, view.passages, query)
     if query.own_sessions:
         mask &= ~view.mask_sessions(query.own_sessions)
@@ -304,7 +304,7 @@ def mask_allowed_passages(view: View, query: Query) -> Mask:
 
 
 def mask_allowed_claims(view: View, query: Query) -> Mask:
-    """Return which claims may answer and pass the query's conditions, by offset."""
+    """Return a mask, by offset, of the claims that may answer and meet the query's conditions."""
     mask = view.claims.answers & _mask_said(view, view.claims, query)
     if query.category is not None:
         mask &= view.claims.category == find_code(
@@ -322,7 +322,7 @@ def mask_allowed_claims(view: View, query: Query) -> Mask:
 
 
 def _mask_said(view: View, index: RowIndex, query: Query) -> Mask:
-    """Return which rows were said where, when and by whom the query asks for."""
+    """Return a mask of the rows of the query's workspaces, time and speaker."""
     mask = index.mask_within(query.places, query.since, query.until)
     if query.speaker is not None:
         meant = resolve_speakers(view, query.speaker)
@@ -343,7 +343,7 @@ def explain_unknown_category(view: View, category: str) -> str | None:
 
 
 def explain_empty_filters(view: View, query: Query) -> str | None:
-    """Return why conditions on workspace, category, speaker and files let nothing through; None where they may.
+    """Return why conditions on workspace, category, speaker and files let nothing through; None if a row may pass.
 
     Raises:
         UsageError: there is no such category.
@@ -387,8 +387,10 @@ def resolve_speakers(view: View, name: str) -> frozenset[str]:
 
 
 def find_tag_matches(view: View, tag: str) -> tuple[Mask, Mask]:
-    """Return which claims, by offset, have a keyword; and which passages, by position, are of messages that have it as
-    the keyword of a gist or as a tag, or in which such a claim was made. Remembered while the release is read.
+    """Return a mask of the claims, by offset, and one of the passages, by position, that a keyword or tag matches.
+
+    A claim has it as a keyword. A passage is of a message that has it as the keyword of a gist or as a tag, or in which
+    such a claim was made. The masks are kept while the release is read.
     """
     word = tag.casefold()
     if (stored := view.tag_matches.get(word)) is not None:
@@ -407,7 +409,7 @@ def find_tag_matches(view: View, tag: str) -> tuple[Mask, Mask]:
 
 
 def _mask_lists(lists: pa.ChunkedArray, word: str) -> Mask:
-    """Return which lists of words have a word, in whatever case."""
+    """Return a mask of the lists of words that have a word, ignoring case."""
     words = lists.combine_chunks()
     flat = pc.list_flatten(words)
     same = [name for name in pc.unique(flat).to_pylist() if name.casefold() == word]
@@ -498,10 +500,10 @@ def _mask_passages_naming(view: View, ways: Sequence[PathVariants]) -> Mask:
 def _mask_variant_rows(
     way: PathVariants, workspace: Ints, workspaces: tuple[str, ...]
 ) -> Mask:
-    """Return which rows, by the places of their workspaces, may write a path in a way."""
+    """Return a mask of the rows that may write a path in a way, by the places of their workspaces."""
     if way.workspace is None:
         return np.ones(len(workspace), dtype=bool)
-    # -1 where none is told.
+    # -1: rows without a workspace.
     return np.isin(workspace, [find_code(workspaces, way.workspace), -1])
 
 

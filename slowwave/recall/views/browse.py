@@ -112,8 +112,10 @@ def list_claims(
     outliers: bool = False,
     **filters: Unpack[ClaimFilters],
 ) -> list[Claim]:
-    """Return the claims of a release that hold, newest first, undated ones last; all but the first so many, where there
-    is no limit. With `outliers` only those that lie far off the others of their topic, the farthest first.
+    """Return the claims of a release that hold, newest first, undated ones last.
+
+    The first `after` claims are left out, then at most `limit` are returned. With `outliers`, only claims that lie far
+    off the others of their topic are listed, the farthest first.
 
     Raises:
         TypeError: an unknown filter.
@@ -136,7 +138,7 @@ def count_claims(
     outliers: bool = False,
     **filters: Unpack[ClaimFilters],
 ) -> int:
-    """Return how many claims `list_claims` has to list.
+    """Return the number of claims that `list_claims` lists without a limit.
 
     Raises:
         TypeError, UsageError, StoreUnreadable: as there.
@@ -200,7 +202,7 @@ def _read_claims(
 
 
 def _keep_outliers(view: View, ids: list[str]) -> list[str]:
-    """Return those of some claims that are outliers, the farthest first."""
+    """Return the outliers among some claims, the farthest first."""
     passing = set(ids)
     return [key for key in find_outliers(view) if key in passing]
 
@@ -339,7 +341,7 @@ class Theme(Shown):
     share: float | None
     """Of all claims, those that it holds."""
     overlap: float | None
-    """Cosine to the nearest other topic of its project, or of everyday life; None where there is no other."""
+    """Cosine to the nearest other topic of its project, or of everyday life; None without another topic."""
     first_at: datetime | None
     last_at: datetime | None
     workspace: str | None

@@ -140,7 +140,7 @@ def _compare(
     decided: Mapping[str, str],
     texts: Mapping[str, str],
 ) -> Difference | None:
-    """Return the difference between two versions of a claim; None if nothing that is told differs."""
+    """Return the difference between two versions of a claim; None if nothing that is shown differs."""
     held_before = was is not None and was["status"] == Status.ACTIVE
     holds_now = row is not None and row["status"] == Status.ACTIVE
     reason = None
@@ -182,7 +182,7 @@ def _differs(was: ClaimRow, row: ClaimRow) -> bool:
 
 
 def _name_end(row: ClaimRow, successor: str | None) -> str:
-    """Return how a claim came to its end."""
+    """Return the kind of a claim's end: merged, superseded or withdrawn."""
     if row["status"] == Status.DUPLICATE:
         return "merged"
     return "superseded" if successor else "withdrawn"

@@ -45,7 +45,7 @@ class Habit(Shown):
     line: str | None
     """Of a command, as it is mostly typed."""
     role: str | None
-    """Of a command: test, build, lint, format, run or vcs; None where that is not known."""
+    """Of a command: test, build, lint, format, run or vcs; None if unknown."""
     support: int
     """Turns that have it: a turn is all that is done between one thing that a person says and the next."""
     turns: tuple[int, ...]

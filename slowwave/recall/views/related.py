@@ -197,7 +197,7 @@ class NamedThing:
         name: str,
         workspaces: Collection[str],
     ) -> "NamedThing":
-        """Return what a name may stand for in a store with these workspaces."""
+        """Return the paths, word, person and workspaces that a name may stand for in a store with these workspaces."""
         said = name.strip()
         anchored = anchor_workspace(name)
         places = find_workspaces(anchored, workspaces)

@@ -373,7 +373,7 @@ def _complete_row(
 
 
 def _find_later(view: View, claim: str) -> Row:
-    """Return what changed a claim, or perhaps did, with a note that says when and what was said then."""
+    """Return a note of the claim that changed this one, or perhaps did: when, and what it says. Empty if none did."""
     chain = view.chains.claims.get(claim)
     note = format_change(view.chains, chain, "") if chain else ""
     if chain is None or not note:
@@ -428,7 +428,7 @@ def _find_roots(
     kind: str,
     row: Row,
 ) -> list[tuple[str, Row]]:
-    """Return what no summary of a topic or session stands above: summaries, and a topic's claims by time."""
+    """Return the nodes of a topic or session below no summary: its top summaries, and a topic's claims by time."""
     scope_id = str(row[KINDS[kind].key])
     summaries = _read_summaries(view, scope_id)
     members = {member for summary in summaries for member in summary["member_ids"]}
@@ -480,7 +480,7 @@ def _find_ancestors(
     kind: str,
     row: Row,
 ) -> Iterator[Node]:
-    """Yield what holds the row, nearest first: claims that cite it, summaries up to the top, its topic or session."""
+    """Yield the nodes above a row, nearest first: claims that cite it, summaries to the top, its topic or session."""
     # claims that cite a message
     key = str(row[KINDS[kind].key])
     if kind == "message":
