@@ -114,8 +114,8 @@ call of a tool.
 MOST_CLAIMS = 5
 """Most of a model's claims before the messages."""
 FAINT = 0.15
-"""Likelihood of a message, where the best hit has 1, from which it is told unasked: the first four hits and their
-turns."""
+"""Least likelihood of a message in an automatic block, if the best hit has 1: the first four hits and their turns reach
+it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def _leave_out_faint(
     hits: Hits,
     budget: int,
 ) -> list[Line]:
-    """Return the lines that are told unasked: all if the block has an outline, which lists many sessions."""
+    """Return the lines of an automatic block: all of them if it has an outline, which lists many sessions."""
     has_outline = allot_outline(lines, budget, overview=hits.overview)
     return [line for line in lines if has_outline or line.relevance >= FAINT]
 

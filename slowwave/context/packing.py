@@ -410,8 +410,8 @@ def select_outline(
     """Return short lines of persons that fit `budget` tokens, by their costs one by one.
 
     All sessions take turns: the first line of each comes before the second of any. Within a session the line comes
-    first whose words are worth most and that is likely to answer, and what the session's lines before it said is worth
-    less: so each of its subjects is told before one is told twice.
+    first whose words are worth most and that is likely to answer. What the session's earlier lines said is worth less,
+    so the outline names each of its subjects before it repeats one.
 
     Args:
         lines: candidates, the likeliest first.
@@ -499,7 +499,7 @@ def tell_replies_once(lines: Sequence[Line]) -> list[Line]:
 
 
 def _split_words(note: LineNote) -> tuple[str, str]:
-    """Return what a note says before the later words, and these; empty if it has none."""
+    """Split a note into the text before the later words and these words, which are empty if it has none."""
     is_since = note.text.startswith(f"({SINCE}")
     head, _, words = note.text.partition(NOTED_SINCE if is_since else THEN)
     return head, words.removesuffix(")")

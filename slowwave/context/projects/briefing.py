@@ -94,9 +94,9 @@ SESSIONS = 2
 MOST_SESSIONS = 20
 """Most of the last sessions among which those are that say something new."""
 ABOUT = "About:"
-"""Label of the topic of a session of which nothing else is told."""
+"""Label of a session's topic, which is its line if the briefing shows nothing else of the session."""
 TOLD_ABOVE = "Its lines stand above."
-"""The line of a session of which all is told above, or nothing."""
+"""The line of a session that adds nothing to the lines above."""
 OPEN_ENDS = 3
 """Most sessions, and most things that are open, in a briefing."""
 PARTS: tuple[Name, ...] = ("briefing", "open", "sessions", "topics")
@@ -415,7 +415,7 @@ def drop_repeated(kinds: Iterable[Sequence[Line]]) -> Kinds:
 
 
 def _drop_sentences(text: str, told: str) -> str:
-    """Return a text without the sentences that were told; empty if that leaves nothing but the label of a part.
+    """Return a text without the sentences that `told` contains; empty if only a part's label would be left.
 
     Where the sentence with a part's label goes, the label stays. A sentence that was cut off does not stand alone.
     """
@@ -776,7 +776,7 @@ def _is_answered(
 
 
 def _cite_sessions(view: View, rows: Sequence[SummaryRow]) -> dict[str, LineSource]:
-    """Return by id the session that each summary is of, with when it began and ended where it was held."""
+    """Return the session of each summary by its id, with its first and last moment in local time."""
     keys = [row["scope_id"] for row in rows]
     offsets = view.read_by_id(SESSIONS_TABLE, keys, ["utc_offset"])
     cited: dict[str, LineSource] = {}
@@ -837,10 +837,11 @@ def _tell_session(
     said: Sequence[StandingClaim],
     left_out: Omissions | None,
 ) -> str:
-    """Return what is told of a session: a model's summary, or what was asked, settled and reported.
+    """Return the text of a session: a model's summary, or what was asked, settled and reported.
 
-    What a person settled or stated are the claims that likelier hold beyond their session than not. What may be
-    another's words, below a quotation, is not told as asked for. Of a session without all this nothing is told.
+    A person's claims that likelier hold beyond their session than not are the part that was settled. Sentences that may
+    be another person's words, below a quotation, are left out of the part that was asked. The text is empty if no part
+    is left.
 
     Args:
         row: the session's summary.

@@ -62,7 +62,7 @@ from slowwave.text.words import (
 PLAN = "plan"
 """The category of a claim that is meant to be done."""
 OVERDUE = timedelta(days=14)
-"""How long after its day an intention is told, at least."""
+"""How long an intention is shown after its day, at least."""
 VERSION = re.compile(
     r"(?:(?P<before>[^\W\d_]\w+) )?\bv?(?P<number>\d+(?:\.\d+)+)\b"
     r"|\b(?P<name>[^\W\d_]\w+) (?P<whole>\d{1,3})\b(?!\.\d)"
@@ -82,7 +82,8 @@ NEAR_BEFORE = 48
 EDGE = 6 * 1024
 """Characters of each end of a long text in which a version is looked for."""
 DECIMAL = re.compile(r"[=:,(\[<>+*/-]\s*$")
-"""What stands before a number in code that is no version, if the number has one point and no quotation marks."""
+"""What stands before a decimal number in code, if the number has one point and no quotation marks: it isn't a
+version."""
 MEASURE = re.compile(r"(?<![\w.])\d+\.\d+ ?([^\W\d_]+)\b")
 """A number with a word behind it."""
 PART = re.compile(r"[^\n,;]+")
@@ -100,7 +101,7 @@ SURE = 0.3
 """Probability of being a plan from which words may tell its moment, a weekday or a part of a month: a plan of less
 counts only where it names a date, a version or a file. It is that of two readings of .4 each."""
 HOLDS = 0.5
-"""Confidence from which what is no plan waits for the day that it names."""
+"""Least confidence of a claim other than a plan to wait for the day that it names."""
 NEAR = 2.0
 LEAST_NEAR = 3.5
 """Rarity that a shared word lacks at most for each standard deviation by which a prompt is nearer to a topic than the
@@ -184,7 +185,7 @@ class Intention(Shown):
 
     @property
     def is_waiting(self) -> bool:
-        """Return True if it waits for something: else no moment is known at which it is told."""
+        """Return True if it waits for something; if not, no moment is known at which to show it."""
         return bool(self.due or self.files or self.versions or self.names or self.topic)
 
     @property
@@ -194,7 +195,7 @@ class Intention(Shown):
 
     @property
     def moment(self) -> str:
-        """When it is told, as a sentence for a person."""
+        """The moment at which it is shown, as a sentence for a person."""
         if self.due:
             return f"Due on {format_day(datetime.fromisoformat(self.due))}."
         versions = [" ".join(filter(None, version)) for version in self.versions]
@@ -680,9 +681,10 @@ def _answers(
     *,
     is_sure: bool,
 ) -> bool:
-    """Return True if a later claim that is no plan has so many of a plan's rare words that it says what came of it.
+    """Return True if a later claim has so many of a plan's rare words that it says what came of the plan.
 
-    A plan that is perhaps changed is so by any later claim that has enough of its words: by others it was a guess.
+    If `is_sure`, the later claim isn't a plan itself. If not, the plan is perhaps changed already: then any later claim
+    with enough of its words answers it.
     """
     if (later.category == PLAN and is_sure) or later.workspace != plan.workspace:
         return False
@@ -700,7 +702,7 @@ def list_said(
     view: View,
     intentions: Sequence[Intention],
 ) -> list[MessageRow]:
-    """Return what persons said in the projects of some intentions since the first of them, in order."""
+    """Return the messages that persons wrote in the intentions' projects since the first of these, in order."""
     waiting = [one for one in intentions if one.is_waiting and one.said_at]
     if not waiting:
         return []
@@ -828,7 +830,7 @@ def _find_nearness(
     one: Intention,
     said: Sequence[MessageRow],
 ) -> dict[str, float]:
-    """Return how near in meaning some messages are that share a word with an intention's topic, by the message's id."""
+    """Return the nearness in meaning, by message id, of messages that share a word with an intention's topic."""
     sharing = [
         row["message_id"]
         for row in said
@@ -1101,8 +1103,8 @@ def list_names(
 ) -> tuple[str, ...]:
     """Return the words of a text with a capital that may be names, from the `first` on, in lower case.
 
-    Where all nouns have a capital, a name is told by the word before it: an article is seldom before a name. A word
-    behind a title is one as the title is.
+    If all nouns of the language have a capital, a name is recognised by the word before it: an article is seldom before
+    a name. A word behind a title is a name if the title may be one.
     """
     names: list[str] = []
     before = ""

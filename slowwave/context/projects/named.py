@@ -30,7 +30,7 @@ def find_near(
     prompt: str,
     encode: Encode,
 ) -> dict[str, float]:
-    """Return how near a prompt is to each intention that waits for a topic, by its text; none without vectors."""
+    """Return a prompt's nearness to each intention with a topic, by the intention's text; empty without vectors."""
     parts = {
         one.text: [one.text, *PART.findall(one.text)] for one in intentions if one.topic
     }

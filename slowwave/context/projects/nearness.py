@@ -25,7 +25,7 @@ def measure_nearness(
     text: Vectors,
     said: Vectors,
 ) -> float | None:
-    """Return how much nearer a text is than what a project says, in standard deviations; None with too few claims.
+    """Return by how many standard deviations a text is nearer than the project's claims are; None with too few claims.
 
     Args:
         own: vectors of the parts of what it is compared with, shape (parts, dim).

@@ -247,7 +247,7 @@ def explain_empty(
     places: Collection[str],
     since: datetime = EARLIEST,
 ) -> str:
-    """Return why nothing is told about a project: it has no claims since then, or none that is sure enough."""
+    """Return why a projection is empty: the project has no claims since then, or none that is sure enough."""
     condition = pc.field("status") == Status.ACTIVE
     if places:
         condition = condition & pc.field("workspace").isin(sorted(places))

@@ -48,7 +48,7 @@ from slowwave.text.words import SENTENCE_ENDS, extract_content_words, singularis
 
 SURE = 0.7
 SURE_BORNE_OUT = 0.5
-"""Least confidence of a standing claim that is told unasked, and of one that `BORNE_OUT` sessions said."""
+"""Least confidence of a standing claim in an automatic block, and of one that `BORNE_OUT` sessions said."""
 STANDING = ("decision", "convention", "gotcha", "pattern")
 """Categories of a project's conventions."""
 SETTLED = (*STANDING, "preference", "fact", "context", "")
@@ -211,7 +211,7 @@ def _takes_back(view: View, row: ClaimRow) -> bool:
 def _bear_out_later(
     rows: Sequence[ClaimRow], confidences: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the confidence by which each claim is told: of one that perhaps changed others, also by theirs.
+    """Return the confidence at which each claim is shown: a claim that perhaps changed others also counts theirs.
 
     Whether it changed them or repeats them in other words, what it says of the matter holds now. So each claim of
     another session that it perhaps changed is a witness, as sure as it was, times the probability of the change (a
@@ -335,11 +335,11 @@ def join_by_message(
 ) -> list[StandingClaim]:
     """Return the claims; those of one message are one, in its order and at the place of the first.
 
-    Less sure claims of the message that stand next to one are told with it if they `may_join`: of "30 minutes are too
+    Less sure claims of the message that stand next to one are shown with it if they `may_join`: of "30 minutes are too
     short. slots are 45 from now on" the reason is often surer than the decision. Words that the message has between two
-    claims are "…". A claim that is not in the message word for word, that is a rule, or that the code no longer bears
-    out stays by itself. Joined claims have the first heading that one has. What no longer holds of the message is not
-    told with what does. A line of several claims says which words are whose (`StandingClaim.parts`).
+    claims are "…". A claim stays by itself if it isn't in the message word for word, is a rule, or the code no longer
+    bears it out. Joined claims have the first heading that one has. Words of the message that no longer hold are left
+    out. A line of several claims says which words are whose (`StandingClaim.parts`).
     """
     rows = view.read_by_id(
         CLAIMS, [claim.id for claim in claims], ["summary", "message_ids"]
@@ -375,7 +375,7 @@ def _join_group(
     Args:
         group: the claims.
         message: the message's text, as one line; empty if the claim stays by itself.
-        beside: what may be told with them: the ids of less sure claims by their words.
+        beside: less sure claims that may be shown with them: their ids by their words.
     """
     quotes = {claim.text: claim.id for claim in group}
     spans = _choose_spans(message, list(quotes), list(beside))
@@ -508,7 +508,7 @@ def _choose_spans(
     quotes: Sequence[str],
     beside: Sequence[str],
 ) -> list[Span]:
-    """Return the spans of a text that are told, in its order: see `join_quotes`. Of no text there are none."""
+    """Return the spans of a text that a line shows, in order (see `join_quotes`); none if the text is empty."""
     spans = sorted(_locate(text, quote) for quote in quotes) if text else []
     near = {_locate(text, quote) for quote in beside}
     for span in sorted(near, key=lambda span: (span[0], -span[1])):
@@ -538,12 +538,12 @@ def _part_spans(
 ) -> Iterator[ToldPart]:
     """Yield the parts of spans of a text, in its order, each with the claim whose words these are.
 
-    Of two claims the shorter one says what both have: a decision is told with its reason, which may be a claim too.
+    Words that two claims share are the shorter one's: a decision is shown with its reason, which may be a claim too.
 
     Args:
         text: the text.
         owners: the claims by their spans.
-        spans: the spans that are told.
+        spans: the spans that are shown.
     """
     edges = sorted({edge for span in spans for edge in span})
     parts = list[tuple[int, int, str]]()
@@ -679,7 +679,7 @@ def _find_question(
 
 
 def _word_plainly(said: ClaimRow, message: MessageRow) -> tuple[str, bool]:
-    """Return a claim's text, and whether agents may be told it though it was said once."""
+    """Return a claim's text, and True if agents may see it though it was said once."""
     text = word_claim(said)
     if addresses_nobody(text):
         return text, True
