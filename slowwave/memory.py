@@ -350,7 +350,7 @@ class Memory:
         kinds: Sequence[str],
         **options: Unpack[RecallOptions],
     ) -> Hits | SessionHits:
-        """Return what `recall` does, or `sessions` where the kind asked for is `session`: for commands and agents.
+        """Return the hits of `recall`, or those of `sessions` if the only kind is `session`: for commands and agents.
 
         Raises:
             UsageError: as these two; sessions are asked for together with another kind, or by category.
@@ -544,7 +544,7 @@ class Memory:
         outliers: bool = False,
         **filters: Unpack[ClaimFilters],
     ) -> int:
-        """Return how many claims `claims` would list without a limit.
+        """Return the number of claims that `claims` would list without a limit.
 
         Raises:
             TypeError: an unknown filter.
@@ -596,7 +596,7 @@ class Memory:
         return self.read_release(lambda view: find_habits(view, anchored, kind, paths))
 
     def dead_ends(self, workspace: str | None = None) -> "list[Tried]":
-        """Return what agents tried and left, the latest first, of the live release.
+        """Return the dead ends of the live release, which agents tried and left, the latest first.
 
         Args:
             workspace: whose, however it is written; None for all.
@@ -610,7 +610,7 @@ class Memory:
         return self.read_release(lambda view: list_dead_ends(view, anchored))
 
     def intentions(self, workspace: str | None = None) -> "list[Intention]":
-        """Return what persons mean to do later, with what it waits for, of the live release; by day, the others last.
+        """Return the intentions of persons in the live release, with what each waits for: by day, the others last.
 
         Args:
             workspace: whose, however it is written; None for all.
@@ -756,7 +756,7 @@ class Memory:
         )
 
     def has_workspace(self, workspace: str) -> bool:
-        """Return whether something is known of a workspace, however it is written; not while the store is away."""
+        """Return True if the memory knows a workspace, however it is written; False if the store can't be read."""
         try:
             return bool(
                 find_workspaces(anchor_workspace(workspace), self.get_view().workspaces)
@@ -874,7 +874,7 @@ class Memory:
         queries: list[Query],
         automatic: bool,
     ) -> list[Any]:
-        """Return what `_answer` does, of the release that is in force now."""
+        """Return the answers to some queries from the release that is in force now, with their warnings and cost."""
         read_cost = self.reading.vectors.start_clock(kind)
         folder = self.reading.folder
         with (

@@ -17,7 +17,10 @@ Set = Callable[[str, str | int], Any]
 
 @contextmanager
 def open_span(name: str, **attributes: str | int) -> Iterator[Set]:
-    """Yield what sets an attribute of a new span. Of an error its type alone is told: its words may quote."""
+    """Yield a function that sets an attribute of a new span.
+
+    Only the type of an error is recorded: its words may quote.
+    """
     # Whoever set up a tracer has imported it.
     trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is None:
@@ -39,7 +42,7 @@ def open_span(name: str, **attributes: str | int) -> Iterator[Set]:
 
 @contextmanager
 def open_memory_span(operation: str, space_dir: Path) -> Iterator[Callable[[int], Any]]:
-    """Yield what sets how many records an operation on the memory of a space returned, wrote or deleted."""
+    """Yield a function that sets the number of records that an operation on a space returned, wrote or deleted."""
     named = {"gen_ai.operation.name": operation, "gen_ai.provider.name": "slowwave"}
     with open_span(
         operation, **named, **{"gen_ai.memory.store.id": space_dir.name}

@@ -274,7 +274,7 @@ def _format_session(number: int, session: "SessionHit") -> str:
 def format_change(hit: "Hit") -> str:
     """Return a note on a certain or possible change of a hit; empty if no change is known, or its sentence is marked.
 
-    What was said since a message of one sentence is told too.
+    The note on a message of one sentence includes what was said since.
     """
     if hit.perhaps_superseded_by and hit.is_partly_changed_by(
         hit.perhaps_superseded_by

@@ -231,8 +231,9 @@ def _make_filter_option(name: str, about: str) -> object:
 
 
 def name_program() -> str:
-    """Return what starts this program in the person's shell: "slowwave", or its path as it was typed where the shell
-    finds no such command, or another.
+    """Return the words that start this program in the person's shell.
+
+    They are "slowwave", or the program's path as it was typed if the shell finds no such command, or another one.
     """
     typed = Path(sys.argv[0])
     if typed.name != PROGRAM:

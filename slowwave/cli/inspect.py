@@ -302,7 +302,7 @@ def check_claims(settings: "Settings", as_json: bool = False) -> Rows | None:
 
 
 def _count_failed(number: int) -> str:
-    """Return how many names the code does not bear out, as a sentence."""
+    """Return the number of names that the code does not bear out, as a sentence."""
     if not number:
         return "Every name in the claims is still in the code."
     names, are = count_noun(number, "name"), "is" if number == 1 else "are"

@@ -368,7 +368,7 @@ def _list_intentions(
     limit: int = LISTED,
     all: bool = False,
 ) -> tuple[object, list[str]]:
-    """Return what people intend to do later in a project, by default this folder's: by day, those without a day last.
+    """Return the intentions of people in a project, by default this folder's: by day, those without a day last.
 
     The listed intentions are logged as recalled.
     """

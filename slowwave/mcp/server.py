@@ -535,7 +535,7 @@ class StrictTool(Tool):
             ) from refused.__cause__
 
     def _explain_refusal(self, invalid: ValidationError) -> str:
-        """Return which arguments are refused and why; after an unknown one also those that the tool takes."""
+        """Return the refused arguments with the reason; after an unknown one also the arguments that the tool takes."""
         why = explain_invalid(invalid)
         kinds = {item["type"] for item in invalid.errors(include_url=False)}
         if "extra_forbidden" not in kinds:

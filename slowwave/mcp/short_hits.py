@@ -146,7 +146,7 @@ def _shorten_successor(later: Successor) -> dict[str, Any]:
 
 
 def _name_status(hit: Hit) -> str | None:
-    """Return how a hit was changed, surely or perhaps; None if it holds."""
+    """Return the name of a hit's change, certain or possible; None if the hit holds."""
     changed = "superseded"
     if hit.successor and hit.successor.takes_back:
         changed = "taken back"

@@ -66,7 +66,7 @@ class Resident(ThreadingMixIn, TCPServer):
         """Start to listen.
 
         Args:
-            address: the files of this reader; its lock is held by this process.
+            address: the files of this reader, whose lock this process holds.
             reader: answers the requests.
         """
         self.files = address

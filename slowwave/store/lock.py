@@ -60,8 +60,8 @@ def writer_lock(
 
     The holder file names the writer. It is deleted after all writes are synced. So if it exists while the lock is free,
     a run was killed. If the machine has booted since then, power may have been lost: the tables are reset to the last
-    synced state. If the store has a place elsewhere (`place.py`), the lock is held there too, and the writes are
-    published when it is released.
+    synced state. If the store has a place elsewhere (`place.py`), the lock is taken there too, and the
+    writes are published when it is released.
 
     Raises:
         StoreLocked: another process, thread or machine has the lock.

@@ -338,7 +338,7 @@ def read_written(
 ) -> list[dict[str, str]]:
     """Return the lines of conversations and notes by users and assistants, without rejected notes and unreadable lines.
 
-    A line is unreadable if it is no JSON object or lacks a field of `NEEDED`. A file is skipped if its name, size and
+    A line is unreadable if it isn't a JSON object or lacks a field of `NEEDED`. A file is skipped if its name, size and
     time of change (ns) are in `read_before`.
     """
     paths = [

@@ -364,7 +364,7 @@ def _has_only_new_keys(
 
 
 def _clear_bad_vectors(table: Table, rows: pa.Table) -> pa.Table:
-    """Set vectors to null that hold a value that is no number: no distance to them is one."""
+    """Set vectors to null that contain NaN, since no distance to them is a number."""
     if table.vector not in rows.column_names:
         return rows
     at = rows.column_names.index(table.vector)

@@ -139,7 +139,8 @@ def drop_all_but_live(store: Store) -> None:
 def drop_versions_at_once(store: Store, table: Table) -> None:
     """Delete all files of a table that are in no pinned version, without a grace period.
 
-    A reader of such a version loses its files. The writer's lock is held, so no writer uses a file without a version.
+    A reader of such a version loses its files. The caller holds the writer's lock, so no writer uses a file without a
+    version.
     """
     with translate_write_errors(store.dir):
         store.open_dataset(table).cleanup_old_versions(

@@ -254,7 +254,7 @@ def _is_salutation(line: str) -> bool:
 
 
 def _is_long_prose(text: str) -> bool:
-    """Return True for text that is no list and has at least LEAST_PROSE words."""
+    """Return True for text that isn't a list and has at least LEAST_PROSE words."""
     return not ITEM.match(text) and _estimate_words(text) >= LEAST_PROSE
 
 

@@ -141,7 +141,7 @@ class Lexicon:
         return stem_in(word, self.language) if self.is_counted else stem(word)
 
     def weigh(self, word: str) -> float:
-        """Return how much a lower-case word tells by being rare, as `weigh_word`."""
+        """Return the weight of a lower-case word by its rarity, as `weigh_word`."""
         if self.counts is None:
             return weigh_word(word)
         return compute_idf(self.counts.get(self.stem(word), 0), self.messages)

@@ -57,7 +57,7 @@ def redact(
 ) -> tuple[str, Counter[str]]:
     """Return the text with a placeholder for each secret, and the number of secrets of each kind.
 
-    A word in `keep` is left as it is: a person said that it is no secret.
+    A word in `keep` is left as it is: a person said that it isn't a secret.
     """
     clean, counts = _redact(text, keep)
     return clean, Counter(counts)
@@ -114,7 +114,7 @@ def redact_json(
 ) -> tuple[str, Counter[str]]:
     """Redact the strings and numbers inside a JSON text, so that it stays JSON; return it and the counts, as `redact`.
 
-    A text that is no JSON is redacted as plain text.
+    A text that isn't JSON is redacted as plain text.
     """
     counts: Counter[str] = Counter()
     try:

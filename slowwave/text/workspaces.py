@@ -8,7 +8,7 @@ including those of WSL, Cygwin and MSYS. A client's own name of a folder is that
 dashes for other characters than letters and digits, or its path's hash. Two folders that a client would name alike
 (`/a/b-c`, `/a/b/c`) stay two. Any other name only equals itself. The user's `aliases` are applied first.
 
-Answers show the last part of a path. So a name that is no whole one is compared with the last parts: "tidepool" is
+Answers show the last part of a path. So a name other than a whole one is compared with the last parts: "tidepool" is
 "/home/ada/tidepool", unless another workspace ends so too. Only then it is a folder below the current one, and only if
 that exists: else a mistyped name inside a checkout would be the checkout. Settings that delete use `match_workspaces`,
 which does not compare last parts.
@@ -445,7 +445,7 @@ def _cut_folder(
     name: str,
     folder: str,
 ) -> str | None:
-    """Return what follows a folder in a name, with slashes; "" for the folder itself. None if the name is another.
+    """Return the rest of a name behind a folder, with slashes; "" for the folder itself. None if the name is another.
 
     A Windows folder is found in all its spellings.
     """

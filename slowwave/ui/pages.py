@@ -599,7 +599,7 @@ def _build_turn(
 
 
 def _name_voice(row: Row) -> str:
-    """Return whether a message is a person's, an agent's, or the output of a tool."""
+    """Return the voice of a message: a person's, an agent's, or a tool's output."""
     if row["origin"] == Origin.HUMAN:
         return PERSON
     return str(row["role"]) if row["role"] == Role.TOOL else AGENT

@@ -34,7 +34,7 @@ SESSION = ["session_id", "native_id", "title", "messages", "ended_at", "workspac
 
 
 def _describe_open_end(line: Line) -> Data:
-    """Return what is open, and who said it, when and in which session."""
+    """Describe an open end: its text, who said it, when and in which session."""
     return {
         "text": date_line(line),
         "at": line.source.at,
@@ -95,7 +95,7 @@ def _describe_night(
     night: Data,
     shown: Collection[str],
 ) -> Data:
-    """Return what a night did to a project, and how many claims that it learnt are among the texts `shown`."""
+    """Describe the effect of a night on a project, and count its new claims that are among the texts `shown`."""
     learnt = night["learnt"]
     others = [row for row in learnt if not _is_told(row["summary"], shown)]
     return {

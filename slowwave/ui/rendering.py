@@ -70,7 +70,7 @@ def format_lag(hours: float) -> str:
 
 
 def show_voice(row: Data) -> str:
-    """Return who said something: the name, if it is known, and whether that is a person or an agent.
+    """Return the speaker of some words: the name, if it is known, and "person" or "agent".
 
     The source of the words follows, unless they are the person's or the person's own agent's.
     """

@@ -116,9 +116,11 @@ def find_prompted(
     *,
     with_dead_ends: bool,
 ) -> str:
-    """Return what a prompt calls for, of the project `here`, without what the transcript has already, and log it as
-    returned: the first MOST_WAITING intentions that wait for something the prompt names or that a command has shown in
-    the running session, and dead ends that the prompt would try again.
+    """Return the notes that a prompt calls for, of the project `here`, and log them as returned.
+
+    They are the first MOST_WAITING intentions that wait for something the prompt names or that a command has shown in
+    the running session, and dead ends that the prompt would try again. Notes that the transcript has already are left
+    out.
     """
     waiting = [
         one

@@ -63,7 +63,7 @@ def _may_show(waiting: Sequence[Intention], transcript: Path) -> bool:
 
 
 def list_done_by_moves(moves: Sequence[Move]) -> list[Done]:
-    """Return what the calls among some moves did. What is only read, or printed by a test, was not done."""
+    """Return the effects of the calls among some moves. Reading a file, or printing one in a test, has no effect."""
     done: list[Done] = []
     for move in moves:
         if move.kind in DOING:

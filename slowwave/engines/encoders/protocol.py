@@ -95,7 +95,7 @@ def hide_url(setting: str) -> str:
 
 
 def describe_vectors(setting: str) -> str:
-    """Return what identifies the vectors of an encoder in step keys, from the setting `encoder`.
+    """Return the identity of an encoder's vectors for step keys, from the setting `encoder`.
 
     It changes if an encoder that ships returns other vectors than before.
     """

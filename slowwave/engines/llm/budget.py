@@ -82,7 +82,7 @@ class BudgetedLLM(Layer):
 
 
 def _count_fitting(costs: Sequence[int], tokens: int) -> int:
-    """Return how many of the first requests fit into the tokens together."""
+    """Return the number of first requests that fit into the tokens together."""
     for number, cost in enumerate(costs):
         if cost > tokens:
             return number

@@ -111,7 +111,7 @@ class ChatFormat:
     hides: Callable[[Fields], bool] = lambda fields: False
     """Returns True if a message was never shown, so that it is synthetic."""
     adapt: Callable[[Fields], Fields | str] = lambda fields: fields
-    """Returns an item with its fields as this row names them, or the kind of an item that is no message."""
+    """Returns an item with its fields as this row names them, or the kind of an item that isn't a message."""
     copies: str = ""
     """Start of the identities of messages, if a fork's copies keep their ids; empty if ids differ."""
     notes: Sequence[str] = ()
@@ -153,7 +153,7 @@ class ChatFormat:
         return parse_role(role) or parse_role(named)
 
     def _find_identity(self, fields: Fields) -> str | None:
-        """Return what identifies a message in all sessions that have a copy; None if its session does."""
+        """Return the identity that a message has in all sessions with a copy of it; None if it has one per session."""
         named = get_id(fields, self.id)
         return f"{self.copies}{named}" if self.copies and named else None
 
@@ -770,7 +770,7 @@ def _list_from(native: str, live: Iterable[str]) -> list[str]:
     return ids[ids.index(native) :] if native in ids else ids
 
 
-# Cursor's agent transcripts: lines of `{role, message: {content: […]}}`, and of `{type, …}` for what is no message.
+# Cursor's agent transcripts: lines of `{role, message: {content: […]}}` for messages, and of `{type, …}` for the rest.
 # They have no ids and no times: the file is the session, and a line's number is a message's id.
 
 _NOT_CURSOR = frozenset(("uuid", "sessionId", "type", "payload", "parentUuid"))

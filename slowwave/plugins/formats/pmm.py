@@ -84,7 +84,7 @@ class Event(NamedTuple):
 
 
 def _load_json(value: object) -> object:
-    """Return the value of a JSON text, or None if it is no JSON. Return any other value as it is."""
+    """Return the value of a JSON text, or None if it isn't JSON. Return any other value as it is."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:

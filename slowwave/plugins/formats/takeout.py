@@ -48,7 +48,7 @@ BLOCKS = re.compile(r"p|br|div|li|tr|pre|table|[uo]l|h[1-6]|blockquote")
 
 
 def sniff(head: Head) -> bool:
-    """Return whether a file is an array of Gemini's activities."""
+    """Return True if a file is an array of Gemini's activities."""
     known = has_keys_in_head(head, "header", "title", "time", "products")
     return known and bool(FIRST_HEADER.search(head.data))
 

@@ -79,7 +79,7 @@ DRIVE = 3
 
 
 def sniff(head: Head) -> bool:
-    """Return whether a file is a session, or a log that begins with one."""
+    """Return True if a file is a session, or a log that begins with one."""
     if _is_log(head):
         return True
     return has_keys_in_head(head, "responderUsername", "requests")
@@ -162,7 +162,7 @@ class Log:
 
 
 def _follow(place: object, path: list[object]) -> object:
-    """Return what stands at a path of keys and numbers; None if there is nothing."""
+    """Return the value at a path of keys and numbers; None if there is nothing."""
     for key in path:
         if isinstance(place, list):
             place = (
@@ -293,7 +293,7 @@ def _read_markdown(text: object) -> str:
 
 
 def _list_other(part: Fields) -> list[Fields]:
-    """Return what a part is that is no text."""
+    """Return the items of a part other than text: thinking, tool calls, or the name of another kind."""
     kind = str(part.get("kind"))
     if kind == "thinking":
         value = part.get("value")

@@ -272,7 +272,7 @@ _CODES = re.compile(
 
 
 def _is_card(match: re.Match[str]) -> bool:
-    """Return whether the last digit is the check digit (Luhn, ISO/IEC 7812-1)."""
+    """Return True if the last digit is the check digit (Luhn, ISO/IEC 7812-1)."""
     figures = [int(figure) for figure in reversed(match[0]) if figure.isdigit()]
     return (
         sum(sum(divmod(figure * (1 + at % 2), 10)) for at, figure in enumerate(figures))
@@ -282,7 +282,7 @@ def _is_card(match: re.Match[str]) -> bool:
 
 
 def _is_iban(match: re.Match[str]) -> bool:
-    """Return whether the number leaves 1 of 97 (ISO 13616)."""
+    """Return True if the number leaves 1 of 97 (ISO 13616)."""
     plain = match[0].replace(" ", "")
     return (
         int("".join(str(int(letter, 36)) for letter in plain[4:] + plain[:4])) % 97 == 1
@@ -551,8 +551,10 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
 
 
 def _is_computed(match: re.Match[str]) -> bool:
-    """Return True for a formula, of Go for example: a name that is no constant is declared by an unquoted value with a
-    sign of arithmetic, or the value is a term of a sum or a product.
+    """Return True for a formula, of Go for example.
+
+    An unquoted value with a sign of arithmetic declares a name other than a constant, or the value is a term of a sum
+    or a product.
     """
     if match["quoted"] is not None:
         return False
@@ -616,7 +618,7 @@ def _classify_key_value(
     suffix: str,
     value: str,
 ) -> str | None:
-    """Return the kind of a value that looks made by a machine; None if the name or the value says that it is no key.
+    """Return the kind of a value that looks made by a machine; None if the name or the value speaks against a key.
 
     A bare hash is no secret under `token` alone: as often it is a cursor or a commit.
     """

@@ -260,7 +260,7 @@ def _is_repeated(words: Sequence[str], around: Sequence[str]) -> bool:
 
 
 def _describe_end(above: str) -> str:
-    """Return how the line above ends: its last sign, and how many words it has."""
+    """Describe the end of the line above: its last sign, and the number of its words."""
     last = above.rstrip().rpartition("\n")[2]
     return f"{_name_run(last[-1:] or ' ')} {min(4, len(last.split()))}"
 

@@ -147,8 +147,10 @@ def _list_rough(
     named: RelativeDay,
     foreign: Sequence[TimeName],
 ) -> Iterator[date]:
-    """Yield the day of a month or year that is told by its distance: its first, that on which a part of the next month
-    begins, or a day by its number. Beside a number, month or part that is not read so there is none.
+    """Yield the day of a month or year that is named by its distance.
+
+    It is the first of the month or year, the day on which a part of the next month begins, or a day of the month by its
+    number. Nothing is yielded beside another number, month or part.
     """
     first = named.first
     if first is None:

@@ -187,7 +187,7 @@ def _leads_to_date(text: str, at: int) -> bool:
 
 
 def _parse_written_dates(text: str, match: re.Match[str]) -> Iterator[Date]:
-    """Yield the dates that a match of `WRITTEN` names, such as three for "3 to 5 May"; none if it is no month."""
+    """Yield the dates that a match of `WRITTEN` names, such as three for "3 to 5 May"; none if it names none."""
     parts = match.groupdict()
     name = parts["month"]
     year = int(parts["year"]) if parts["year"] else None

@@ -141,8 +141,8 @@ def find_foreign_times(text: str, *, of_plan: bool = False) -> list[TimeName]:
 
     Args:
         text: what was said.
-        of_plan: include weekdays, months and "tomorrow" by themselves, and parts of months: in what is no plan these
-            words may tell no day.
+        of_plan: include weekdays, months and "tomorrow" by themselves, and parts of months. In other
+            texts these words may mean no day.
     """
     times = [*_find_times(text), *(_find_bare_times(text) if of_plan else ())]
     names = sorted(times, key=lambda time: (time.start, -len(time.words)))
@@ -239,7 +239,7 @@ def _is_capital_inside(match: re.Match[str], text: str) -> bool:
 
 @lru_cache(maxsize=8)
 def _list_ends(lowered: str) -> list[int]:
-    """Return where the times end that are told by their distance: "nächste Woche Dienstag"."""
+    """Return the ends of the times that are named by their distance: "nächste Woche Dienstag"."""
     return [time.start + len(time.words) for time in _find_times(lowered)]
 
 
@@ -368,7 +368,7 @@ def _read_number(characters: str) -> int:
 
 
 def _find_relative(lowered: str, expressions: TimeExpressions) -> Iterator[TimeName]:
-    """Yield the times that are told by their distance from when they were said."""
+    """Yield the times that are named by their distance from when they were said."""
     for match in expressions.phrases.finditer(lowered):
         yield TimeName(expressions.relative[match[0]], match[0], match.start())
     yield from _find_counted(lowered, expressions)
@@ -508,7 +508,7 @@ def _name_units(language: str) -> dict[str, str]:
 
 
 def _find_skip(names: Names) -> str:
-    """Return what "the day after tomorrow" has before "tomorrow": "über", of which "übernächste" is made."""
+    """Return the part of "the day after tomorrow" before "tomorrow": "über", of which "übernächste" is made."""
     pairs = product(names.get("day after tomorrow", ()), names.get("tomorrow", ()))
     found = (far.removesuffix(near) for far, near in pairs if far.endswith(near))
     return next((re.escape(one) for one in found if one.isalpha()), "")
@@ -642,7 +642,7 @@ def _list_days_of_week(
 
 
 def _list_month_marks(names: Names, which: str) -> Iterator[str]:
-    """Yield what the last or next month has and this one lacks: the 下个 of 下个月, beside 本月."""
+    """Yield the marks that the last or next month has and this one lacks: the 下个 of 下个月, beside 本月."""
     for form in names.get(f"{which} month", ()):
         for this in names.get("this month", ()):
             shared = next(
