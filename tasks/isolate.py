@@ -35,7 +35,7 @@ WHOLE_STEP = "step"
 
 
 def is_lasting(error: Exception) -> bool:
-    """Return whether an error would recur for every other unit too, so that going on is of no use.
+    """Return True if an error would recur for every other unit too, so that going on is of no use.
 
     All errors raised on purpose are, but for rows that can't be stored: those are one step's mistake.
     """

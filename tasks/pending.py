@@ -108,7 +108,7 @@ JUDGED_BY = [
     "blocks",
     "ts",
 ]
-"""Columns by which trust is told."""
+"""Columns that decide on trust."""
 
 REMEMBERED = 5_000
 """Sessions whose trust is kept while a run works."""

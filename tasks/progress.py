@@ -70,7 +70,7 @@ def show_progress(
 
 
 def _describe(task: Task) -> str:
-    """Return what is being done, how far it is, and how long the rest may take where some is done and some is left."""
+    """Describe the work: its progress, and the time that the rest may take if some is done and some is left."""
     if task.total is None:
         return (
             f"{task.description} {task.completed:,.0f}"
@@ -87,7 +87,7 @@ def _describe(task: Task) -> str:
 
 
 def measure_progress() -> float:
-    """Return how much of the current work is done, in percent: of the outermost that has a total; 0 if none has."""
+    """Return the share of the current work that is done, in percent: of the outermost with a total; 0 without one."""
     for task in [*DOING.values()]:
         if task.total:
             return min(100.0, 100 * task.completed / task.total)

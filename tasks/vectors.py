@@ -101,7 +101,7 @@ _away: dict[str, str] = {}
 
 
 def get_encoder_if_there(job: Job, report: StepReport) -> Encoder | None:
-    """Return the encoder; None where embeddings are off, or where it can't be had this run.
+    """Return the encoder; None if embeddings are off, or if it can't be loaded in this run.
 
     The report then says so: what is made is made without vectors, which the next night adds.
     """
@@ -127,7 +127,7 @@ def get_encoder_executor(job: Job) -> Executor:
 
 
 def is_encoder_away(job: Job) -> bool:
-    """Return whether the encoder was looked for in this run and could not be had."""
+    """Return True if the encoder was looked for in this run and could not be loaded."""
     return job.run_id in _away
 
 

@@ -164,7 +164,7 @@ def _find_read_kind(features: Mapping[str, float]) -> str | None:
 
 
 def predict_changes(evidence: Evidence, executor: Executor = HERE) -> PairGuesses:
-    """Return what is found of each pair, computed in shards."""
+    """Return the guesses for each pair, computed in shards."""
     settings = compute_content_id(
         digest_shipped(CHANGES_FILE),
         digest_shipped(UNREAD_FILE),

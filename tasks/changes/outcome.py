@@ -230,7 +230,7 @@ def _guess_changes(
     without: Set[frozenset[int]],
     executor: Executor,
 ) -> ChangeGuesses:
-    """Return what the classifier finds of the other pairs."""
+    """Return the classifier's guesses for the other pairs."""
     likely: dict[Rows, float] = {}
     taken_back: set[Rows] = set()
     plain: dict[Rows, str] = {}

@@ -569,7 +569,7 @@ class PairRanker:
         return ranked.select(places[order])
 
     def read_pairs(self, pairs: Pairs, read: ReadVectors | None) -> Mapping[str, Odds]:
-        """Return what a model reads of each pair by the name of the feature; nothing without a model."""
+        """Return the odds that a model reads for each pair, by the feature's name; empty without a model."""
         old, new = pairs.T
         return read(self.vectors[old], self.vectors[new]) if read else {}
 

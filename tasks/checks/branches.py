@@ -1,8 +1,8 @@
 """Read which branches a checkout has, and which it certainly had, from git's own small files alone.
 
 Only names are read of references: no reference is resolved, nothing is run, and no link is followed. A branch that is
-gone leaves no file. That it was there is told by the log of HEAD, which names the branch that was left or renamed, and
-by what an earlier night found. Subjects of merges don't count: their branch may be another repository's.
+gone leaves no file. The log of HEAD, which names the branch that was left or renamed, and the findings of an earlier
+night show that it was there. Subjects of merges don't count: their branch may be another repository's.
 """
 
 import os

@@ -209,7 +209,7 @@ def read_small(path: Path) -> str:
     """Return the text of a small plain file; a link is not followed, a pipe is not waited for.
 
     Raises:
-        OSError, ValueError: it is no such file.
+        OSError, ValueError: it is another kind of file, or a larger one.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -497,7 +497,7 @@ class GitOutput:
         self,
         end: bytes,
     ) -> Iterator[bytes]:
-        """Yield what stands between marks; of a record that the bound or the deadline cuts nothing."""
+        """Yield the records between marks; none for a record that the bound or the deadline cuts."""
         seen = 0
         while True:
             if (at := self._buffer.find(end, max(0, seen - len(end)))) >= 0:

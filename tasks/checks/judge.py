@@ -71,9 +71,9 @@ class Verdict:
     text: str = ""
     """The line."""
     since: Commit | None = None
-    """The commit since which it is so; None where it is there."""
+    """The commit since which it is so; None if it is there."""
     instead: str = ""
-    """What stands in its place, where that can be told."""
+    """What stands in its place, if that is known."""
 
 
 @dataclass
@@ -545,7 +545,7 @@ def _split_paths(names: bytes) -> list[str]:
 
 
 def _list_path_keys(path: str) -> set[str]:
-    """Return what may mean a path: it, its ends, its folders, and its name in code (with a space behind)."""
+    """Return the keys that may mean a path: it, its ends, its folders, and its name in code (with a space behind)."""
     stem = path.rpartition("/")[2].partition(".")[0].replace("-", "_")
     folders = (path[: at.start()] for at in re.finditer("/", path))
     return {*_list_ends(path), *folders, f"{stem} "}

@@ -81,7 +81,7 @@ class Reference(NamedTuple):
 
 
 def find_references(text: str, files: Iterable[str] = ()) -> list[Reference]:
-    """Return what a text names, each once, in order; what is certain is no guess as well.
+    """Return the references of a text, each once, in order. A certain reference isn't returned as a guess too.
 
     Args:
         text: a claim or a passage.
@@ -104,7 +104,7 @@ def find_references(text: str, files: Iterable[str] = ()) -> list[Reference]:
 
 
 def _read_span(span: str) -> Iterator[Reference]:
-    """Yield what a code span names."""
+    """Yield the references of a code span."""
     words = span.split()
     if not words:
         return
@@ -139,7 +139,7 @@ def _read_name(name: str) -> Iterator[Reference]:
 
 
 def _read_prose(text: str) -> Iterator[Reference]:
-    """Yield what a text names outside of code spans."""
+    """Yield the references of a text outside of code spans."""
     yield from _find_paths(text)
     for match in CODE_WORD.finditer(text):
         yield from _read_name(match[0])
@@ -175,7 +175,7 @@ def _find_branches(
     text: str,
     spans: Iterable[str],
 ) -> Iterator[Reference]:
-    """Yield what may be branches: code spans of one word, and other words with a slash, also within a span.
+    """Yield the words that may be branches: code spans of one word, and other words with a slash, also within a span.
 
     A word with hyphens alone is as ordinary as one without: type-hints, end-to-end, us-east-1.
     """

@@ -102,7 +102,7 @@ Place = tuple[int, int, DeadEnd]
 
 
 def _find_undone(moves: Sequence[Move]) -> Iterator[Place]:
-    """Yield what was taken back."""
+    """Yield the approaches that were taken back."""
     taken: set[int] = set()
     for at, move in enumerate(moves):
         if move.ok is False:
@@ -500,7 +500,7 @@ def _works_without(
 
 
 def _find_next(moves: Sequence[Move], at: int) -> Move | None:
-    """Return what was done next in the same turn that worked and is no check."""
+    """Return the next move in the same turn that worked, without looks and checks."""
     turn = moves[at].turn
     for move in moves[at + 1 :]:
         if move.turn != turn:

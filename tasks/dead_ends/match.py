@@ -96,7 +96,7 @@ def _list_plain(words: Sequence[str]) -> list[str]:
 
 
 def measure_likeness(move: Move, row: DeadEndRow) -> float:
-    """Return how much of a dead end's approach a move has, 0 to 1."""
+    """Return the share of a dead end's approach that a move has, 0 to 1."""
     words = tuple(row["words"])
     if row["kind"] == MoveKind.EDIT:
         return _compare_edit(move, row)
@@ -153,7 +153,7 @@ def _list_added(
     names: Collection[str],
     row: DeadEndRow,
 ) -> list[str]:
-    """Return which of a dead end's dependencies a move adds, but for those in the version that was taken instead."""
+    """Return the dependencies of a dead end that a move adds, except in the version that was taken instead."""
     instead = {*(row.get("instead") or "").split()} - {*row["words"]}
     if move.kind is MoveKind.EDIT:
         lines = [line for line in move.list_fresh_lines() if line not in instead]
@@ -170,7 +170,7 @@ def _list_added(
 
 
 def _compare_edit(move: Move, row: DeadEndRow) -> float:
-    """Return how much of an edit that was left a move brings in again."""
+    """Return the share of an abandoned edit that a move brings in again."""
     brought = _leave_out_numbers(row["words"])
     if move.kind is MoveKind.RUN and _is_manifest(row["path"]):
         added = [
@@ -235,7 +235,7 @@ def _has_option(option: str, words: Sequence[str]) -> bool:
 
 
 def _compare_written(words: Sequence[str], move: Move) -> float:
-    """Return how much of a command stands in a line that an edit brings in, as in a script or a pipeline."""
+    """Return the share of a command that stands in a line which an edit brings in, as in a script or a pipeline."""
     head = " ".join(words[:2])
     if len(words) < 2:
         return 0.0

@@ -108,7 +108,7 @@ def load_programs() -> dict[str, frozenset[str]]:
 
 
 def match_program(words: tuple[str, ...], table: str) -> int:
-    """Return how many of a command's first words the table has as one entry; 0 if it has none of them."""
+    """Return the number of a command's first words that the table has as one entry; 0 if it has none of them."""
     entries = load_programs()[table]
     return next((size for size in (3, 2, 1) if " ".join(words[:size]) in entries), 0)
 
@@ -150,7 +150,7 @@ def read_moves(
 def _read_outcome(
     result: Mapping[str, Any], message: str | None
 ) -> tuple[bool | None, dict[str, Any]]:
-    """Return whether a call failed, None if it has no result; and the columns of what came of it."""
+    """Return True if a call failed (None if it has no result), and the columns of its outcome."""
     output = (result.get("text") or "")[:MOST_READ]
     failed = result.get("is_error")
     if failed is None and message is not None:
@@ -387,7 +387,7 @@ def _read_substitutions(words: Sequence[str]) -> dict[str, Any]:
 def _classify(
     words: tuple[str, ...], kind: ActionKind, role: CommandRole | None
 ) -> MoveKind:
-    """Return what a command does that neither edits nor undoes."""
+    """Return the kind of a command that neither edits nor undoes."""
     if kind in (ActionKind.READ, ActionKind.SEARCH) or any(map(CODE.search, words)):
         return MoveKind.LOOK
     adds = load_programs()["adds"]
@@ -427,7 +427,7 @@ def _find_restored_targets(
     if "--" in words:
         return _drop_all([*words[words.index("--") + 1 :]])
     rest = [word for word in words[size:] if not word.startswith("-")]
-    # of a checkout without a dot it is told later whether it is a branch or a file
+    # a checkout without a dot: a later step decides if this is a branch or a file
     if words[1:2] == ("checkout",) and not rest:
         return None
     return _drop_all(rest) if words[1:2] in (("checkout",), ("restore",)) else ()

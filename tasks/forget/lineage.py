@@ -131,7 +131,7 @@ def _find_exports(store: Store, plan: Plan) -> list[tuple[str, str]]:
 
 
 def _count_rows(store: Store, plan: Plan) -> dict[str, int]:
-    """Return how many rows of each table are erased or blanked."""
+    """Return the number of rows of each table that are erased or blanked."""
     titles = store.read_ids(SESSIONS, plan.sessions, ["title"])["title"]
     passages = store.read_ids(PASSAGES, plan.messages, ["passage_id"], by="message_id")
     gists = store.read_ids(GISTS, plan.messages, ["message_id"])

@@ -131,7 +131,7 @@ def find_edited_in_place(words: list[str]) -> list[str]:
 
 
 def _match_words(words: list[str], names: frozenset[str]) -> int:
-    """Return how many of the first words, at most two, form one of the names; 0 if none do."""
+    """Return the number of first words, at most two, that form one of the names; 0 if none do."""
     return next(
         (
             size

@@ -101,7 +101,7 @@ def make_storable(record: Record) -> Record:
 
 
 def repair_line(line: object) -> int:
-    """Return a line's number; 0 if it is no whole number of 64 bits."""
+    """Return a line's number; 0 if it isn't a whole number of 64 bits."""
     if not isinstance(line, int) or isinstance(line, bool):
         return 0
     return line if -BIGGEST <= line < BIGGEST else 0

@@ -212,7 +212,8 @@ def build_correction_claims(
 def _name_subject(text: str, subject: str) -> str:
     """Return a correction's text, followed by its subject if it lacks most of the subject's content words.
 
-    "It is 9555, not 9443" says nothing alone. Both are cut to what is told unasked: the person's words come first.
+    "It is 9555, not 9443" says nothing alone. Both are cut to the length of a claim that is shown unasked: the person's
+    words come first.
     """
     words = shorten_text(" ".join(text.split()), LONGEST - len(CUT))
     said = singular_words(subject)

@@ -49,8 +49,8 @@ def _hash_column(claims: pa.Table, name: str) -> pa.Array:
 
 
 def add_exclusions(also: Mapping[str, str], exclusions: pa.Table) -> dict[str, str]:
-    """Return what each session's claims depend on besides its messages: the text in `also`, and the ids of excluded
-    claims.
+    """Return the texts besides its messages that each session's claims depend on: the text in `also`, and the ids of
+    excluded claims.
     """
     given = dict(also)
     for row in (

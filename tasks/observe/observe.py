@@ -166,7 +166,7 @@ class ClaimCandidate:
 
     @property
     def is_told(self) -> bool:
-        """Return True if it is a statement that may be told unasked."""
+        """Return True if it is a statement that may be shown unasked."""
         return self.statement is not None and self.statement.told >= LIKELY
 
 
@@ -254,7 +254,7 @@ def _build_claims(
     worth = sum(c.scored.probability * c.scored.words for c in candidates)
     budget = max(int(max_share / TYPICAL * worth), min_budget)
     thrift = CODING_THRIFT if coding else PERSONAL_THRIFT
-    # what may be told unasked is taken before the rest
+    # candidates that may be shown unasked are taken before the rest
     selected: list[ScoredSentence] = []
     for is_told in (True, False):
         left = budget - sum(s.words for s in selected)
@@ -356,7 +356,7 @@ def _select_statement(
     least: float,
     pack: str,
 ) -> Iterator[ClaimCandidate]:
-    """Yield what a person tells an agent, if it is told unasked or its score reaches the least.
+    """Yield the claim of a person's statement, if it may be shown unasked or its score reaches the least.
 
     A log line, and a word or two that neither decide on a proposal nor go on with a sentence, are left out.
     """

@@ -57,7 +57,7 @@ KINDS = (
 """Kinds of statements, as the labels name them."""
 SETTLING = ("rule", "decision", "preference", "fact", "correction", "refused")
 """Kinds that say what holds: who refuses a proposal settles what is not done. A statement of these that holds beyond
-its session may be told unasked."""
+its session may be shown unasked."""
 HEADS = (*KINDS, "told")
 """The probabilities of a reading: of each kind, and that the sentence says what holds beyond its session."""
 RUNS = (2, 3, 4, 5)
@@ -98,7 +98,7 @@ class Reading:
 
 
 def join_readings(one: Reading, other: Reading) -> Reading:
-    """Return what two readings of a sentence say together: the log-odds of each head are added.
+    """Join two readings of a sentence: the log-odds of each head are added.
 
     Neither may be sure beyond `compute_log_odds`, so that the other one always counts.
     """

@@ -36,8 +36,8 @@ LIKELY = 0.5
 NAMED = 0.25
 """Probability from which a statement has the category of its kind."""
 PLANNED = 0.06
-"""Probability from which a statement is a plan, if no other kind is likelier: one that is told wrongly waits for
-something, so that it is seldom told. It is that of two readings (`reader.join_readings`) of .2 each."""
+"""Probability from which a statement is a plan, if no other kind is likelier. A wrong plan waits for something, so that
+it is seldom shown. It is that of two readings (`reader.join_readings`) of .2 each."""
 LEAST_TOLD = 0.25
 """Least probability that a statement holds beyond its session for it to be kept whatever its kinds are."""
 LEAST_KEPT = 0.25
@@ -47,11 +47,11 @@ FEW = 2
 KEPT = (*SETTLING, "plan", "report", "retraction")
 """Kinds that are kept."""
 STATED = tuple(kind for kind in KEPT if kind != "plan")
-"""Kinds that are kept, of a sentence that is no plan since another kind is likelier."""
+"""Kinds that are kept of a sentence if another kind is likelier than a plan."""
 DROPPED = tuple(kind for kind in KINDS if kind not in (*KEPT, "quoted"))
 """Kinds that are not kept. A sentence that looks quoted may be a rule in a person's list: it is kept, and not told."""
 UNSAID = tuple(kind for kind in KINDS if kind not in (*SETTLING, "plan", "report"))
-"""Kinds that state nothing that holds: such a sentence is less surely to be told."""
+"""Kinds that state nothing that holds: such a sentence is less likely to be shown."""
 SETTLED = ("rule", "decision", "correction", "refused")
 """Kinds that settle something, for which there may be a reason."""
 REASONS = ("fact", "report", "preference")
@@ -100,11 +100,11 @@ class Statement:
 
     @property
     def told(self) -> float:
-        """Probability that it may be told unasked.
+        """Probability that it may be shown unasked.
 
         A reply of one content word without its proposal or its reason ("Yes, do that") says nothing by itself, and one
-        that accepts a proposal holds no longer than that: "Shall I render it again?" is of the moment. Nor is another
-        reply told that says nothing by itself ("Sounds good, go ahead") and accepts nothing that is known.
+        that accepts a proposal holds no longer than that: "Shall I render it again?" is of the moment. Another reply
+        that says nothing by itself ("Sounds good, go ahead") and accepts nothing that is known isn't shown either.
         """
         is_reply = self.unit.spoken.last is not None
         is_alone = self.proposal is None and self.reason is None
@@ -202,7 +202,7 @@ def compute_told(reading: Reading) -> float:
 def read_statements(
     units: Sequence[Unit], *, in_layers: bool
 ) -> dict[tuple[str, int], Statement]:
-    """Return what persons tell an agent, by `Unit.key`: the sentences that are kept.
+    """Return the sentences of persons to an agent that are kept, as statements by `Unit.key`.
 
     Args:
         units: the sentences of a session.
@@ -229,7 +229,7 @@ def read_statements(
 def _weigh_replies(
     statements: Mapping[tuple[str, int], Statement], *, in_layers: bool
 ) -> dict[tuple[str, int], Statement]:
-    """Return the short replies that would be told, each with what it says by itself, or else with what it accepts."""
+    """Return the short replies that would be shown, each with its reading by itself, or else with what it accepts."""
     replies = [
         (key, one)
         for key, one in statements.items()

@@ -10,7 +10,7 @@ from slowwave.schemas.vocabulary import OWN, Trust, find_least_trust
 from slowwave.tasks.trust import UNKNOWN, MessageTrust
 
 RULING = ("decision", "convention")
-"""Categories that say what was decided, and what it is told as if nobody here decided it."""
+"""Categories that say what was decided, and the category that such a claim gets if nobody here decided it."""
 TOLD_AS = "context"
 READ = (Trust.TOOL, Trust.OUTSIDE)
 """Classes of words that nobody in the session said: what they say is read, and not decided."""

@@ -218,7 +218,7 @@ def _read_claims(store: Store, before: Snapshot) -> _ComparedClaims:
 def _compare_with_live(
     store: Store, before: Snapshot, claims: _ComparedClaims
 ) -> tuple[list[tuple[str, str]], int]:
-    """Return what became of each claim, and how many fewer there are of sessions that were observed again.
+    """Return the changes of claims, and how many claims are missing from sessions that were observed again.
 
     A session is observed again by other rules, or because it grew. Its claims are then chosen among other sentences, so
     only their number is compared. A claim whose message was removed or changed is compared by itself.
@@ -287,7 +287,7 @@ def _measure_new_summaries(job: Job, earlier: pa.Table) -> Sequence[Coherence]:
 
 
 def _count_summarised(store: Store, earlier: pa.Table) -> tuple[int, int]:
-    """Return how many of the current sessions and topics had a summary, and how many of them lost it."""
+    """Return the number of current sessions and topics that had a summary, and the number of those that lost it."""
     existing = {
         key
         for table in (SESSIONS, TOPICS)

@@ -186,7 +186,7 @@ def _tell_first(sentences: Sequence[WeighedSentence], words: int) -> list[str]:
 
 
 def _tell_request(by_person: Sequence[WeighedSentence], words: int) -> list[str]:
-    """Return what a person asked for in the first turn, without what is idle or says how things are at the moment."""
+    """Return a person's requests of the first turn, without idle sentences and states of the moment."""
     first = [s for s in by_person if s.turn == by_person[0].turn] if by_person else []
     asked = _keep_meant(first, NEVER_ASKED)
     return [ASKED, *_tell_first(asked, words)] if asked else []

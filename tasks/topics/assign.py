@@ -35,7 +35,7 @@ from slowwave.tasks.vector_columns import build_vector_matrix
 VERSION = "assign/6"
 PLACED = ["topic_id", "session_id", "pack", "workspace"]
 AT_ONCE = 2_000
-"""New claims placed in one batch; the similarities of its bundles are held in memory."""
+"""New claims placed in one batch; the similarities of its bundles are kept in memory."""
 
 Place = str | None
 """The project whose claims share topics, or None for claims of everyday life, which share topics everywhere."""

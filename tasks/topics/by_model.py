@@ -336,7 +336,7 @@ def _compute_topic_similarity(
 
 
 def _count_fitting(shown: Sequence[str], room: int, count: Counter) -> int:
-    """Return how many of the first topics fit into the room."""
+    """Return the number of first topics that fit into the room."""
     for number, tokens in enumerate(count(list(shown)) if shown else []):
         room -= tokens + 1
         if room < 0:

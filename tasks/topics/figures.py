@@ -55,7 +55,7 @@ def measure_topics(claims: pl.DataFrame) -> pl.DataFrame:
 
 
 def count_uses(recalls: Iterable[Set[str]], claims: pl.DataFrame) -> Counter[str]:
-    """Return how often recall returned a claim of each topic, or a message that such a claim was made from."""
+    """Count, for each topic, the recalls that returned a claim of it or a message that such a claim was made from."""
     recall_log = [*recalls]
     if not recall_log:
         return Counter()

@@ -271,7 +271,7 @@ def _select_own_terms(claims: pl.DataFrame, terms: pl.DataFrame) -> pl.DataFrame
 def _find_telling_terms(
     terms: pl.DataFrame, claims: pl.DataFrame, texts: pl.DataFrame
 ) -> pl.Series:
-    """Return whether each term has a word that says something in the language of the topic's claims with the term.
+    """Return a mask of the terms with a word that says something in the language of the topic's claims with the term.
 
     Args:
         terms: the columns topic_id, term and phrase.

@@ -19,7 +19,7 @@ LOOKED_AT = 20
 
 
 def explain_unknown(head: Head) -> str:
-    """Return what the file looks like, the format with which it shares most fields, and how to make it readable."""
+    """Describe a file: its fields, the format with which it shares most of them, and how to make it readable."""
     lines = head.objects or _read_first(head)
     if not lines:
         return f"it is no JSON lines: {HOW}"
@@ -37,7 +37,7 @@ def explain_unknown(head: Head) -> str:
 
 
 def _read_first(head: Head) -> list[dict[str, object]]:
-    """Return the first objects of a file that is one JSON document or an array; none if it is no JSON or too large."""
+    """Return the first objects of a file that is one JSON document or an array; none if too large or invalid."""
     items = list[dict[str, object]]()
     limits = Limits()
     with suppress(OSError, ValueError, *DAMAGE):

@@ -340,7 +340,7 @@ def iter_documents(
     """Yield the number (from 1) and the object of each conversation in a JSON array, in JSON lines, or of a single one.
 
     One conversation is in memory at a time. An array that breaks off yields its items, then one `Rejected`. An item
-    that is no object, or has invalid UTF-8, is a `Rejected`, and the rest is read.
+    that isn't an object, or has invalid UTF-8, is a `Rejected`, and the rest is read.
     """
     head = read_head(path).data
     # Lines are read one by one, an array or an object of any size as a stream.

@@ -150,7 +150,7 @@ class Rejected:
 
 @dataclass(slots=True)
 class Skipped:
-    """A record understood and left out because it is no conversation (a mode change, a snapshot): counted by kind."""
+    """A record understood and left out, since it isn't conversation (a mode change, a snapshot): counted by kind."""
 
     kind: str
     line: int = 0

@@ -26,7 +26,7 @@ def leave_out(
     *,
     known: bool = False,
 ) -> Skipped | Rejected:
-    """Return a record that is no conversation as skipped, or as rejected if it may have a turn that is not read.
+    """Return a record outside the conversation as skipped, or as rejected if it may have a turn that is not read.
 
     A skipped record of an unknown kind with a sentence keeps its words: if no turn of a person is read from the file,
     it is quarantined.

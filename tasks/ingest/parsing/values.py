@@ -155,7 +155,7 @@ def shift_to_zone(at: datetime | None, zone: object) -> datetime | None:
 
 
 def shift_to_clock(at: datetime | None, shown: object) -> datetime | None:
-    """Return a time at the UTC offset of another time, `shown`; unchanged if that is no time."""
+    """Return a time at the UTC offset of another time, `shown`; unchanged if `shown` isn't a time."""
     clock = coerce_time(shown)
     return at.astimezone(clock.tzinfo) if at and clock else at
 

@@ -628,7 +628,7 @@ class ClaudeTranscript:
         record: Json,
         blocks: list[Block],
     ) -> Iterator[Record]:
-        """Yield what a person typed when refusing a call."""
+        """Yield the message that a person typed when refusing a call."""
         said = [self._find_refusal(block) for block in blocks]
         text = next(filter(None, said), "")
         if not text or _is_by_program(record):

@@ -243,7 +243,7 @@ DAMAGED = (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, *DAMAGE)
 def sniff_columns(head: Head) -> bool:
     """Return True if the file is a Parquet or Arrow file with columns role and content.
 
-    Return True too for a damaged file that is no Arrow stream, so that reading it reports the damage.
+    Return True too for a damaged file other than an Arrow stream, so that reading it reports the damage.
     """
     try:
         return {"role", "content"} <= set(read_column_names(head))

@@ -134,7 +134,7 @@ FROM_AGENT = re.compile(
 )
 """Beginnings of messages that another agent wrote, or the gateway for it."""
 
-# Clients whose name is given as the sender's: it is no person's name.
+# Clients that send their own name as the sender's: it isn't a person's.
 _CLIENTS = frozenset(
     {
         "openclaw-control-ui",
