@@ -62,7 +62,7 @@ class Preview:
 def preview_forgetting(
     wanted: Wanted, settings: Settings, *, search_files: bool = False
 ) -> Preview:
-    """Return what a forgetting would erase, without writing a row.
+    """Preview the rows that a forgetting would erase, without writing one.
 
     With `search_files`, a text that no table holds is searched for in every byte of the store's files.
 

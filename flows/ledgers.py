@@ -387,7 +387,7 @@ def _get_likely(row: ListedMerge) -> float:
 
 
 def _name_judge(row: ListedMerge) -> str:
-    """Return who decided on a row of the ledger; `answer` is what a model said of its pair, or None."""
+    """Return the judge of a row of the ledger; `answer` is what a model said of its pair, or None."""
     if row["rule"] == CORRECTED:
         return "person"
     return f"model: {row['answer']}" if row["answer"] else "classifier"

@@ -305,14 +305,14 @@ def _measure_answers(answers: Sequence[Asked]) -> Iterator[Metric]:
 def _measure_models(
     settings: Settings, steps: Sequence[StepReport]
 ) -> Iterator[Metric]:
-    """Yield what summaries and language models took by all runs, and whether the encoder loads."""
+    """Yield the metrics of summaries and of language models' usage over all runs, and of the encoder."""
     yield from _measure_texts(steps)
     yield from _measure_usage(settings, sum_usage(steps))
     yield _check_encoder(settings)
 
 
 def _measure_texts(steps: Sequence[StepReport]) -> Iterator[Metric]:
-    """Yield how many summaries and gists were written, and their quality."""
+    """Yield the number of summaries and gists that were written, and their quality."""
     writing = [step for step in steps if step.step in WRITING]
     written = float(sum(step.rows_out for step in writing))
     about = "Summaries and gists that were written"

@@ -110,8 +110,8 @@ def _check_store(
 
 
 def list_roots(job: Job, paths: list[Path]) -> list[Path]:
-    """Return what a night reads: the paths or else the installed tools' transcripts, and the space's own talks and
-    notes.
+    """Return the roots that a night reads: the paths or else the installed tools' transcripts, and the space's own
+    talks and notes.
     """
     return [*(paths or collect_transcript_roots()), *find_talk_logs(job.store.dir)]
 

@@ -187,7 +187,7 @@ class Estimate:
 
 
 def plan_night(paths: list[Path], settings: Settings) -> Estimate:
-    """Return what a night over the paths, and over everything pending in the store, would read and cost.
+    """Estimate the reading and the cost of a night over the paths and over everything pending in the store.
 
     Raises:
         UsageError: the settings name a language model, a prompt or a pack that does not exist.
@@ -364,7 +364,7 @@ class Planner:
         return counts
 
     def _count_waiting_claims(self, claims: pl.DataFrame) -> Counter[str]:
-        """Return how many of the claims wait for a judge and for a topic."""
+        """Count the claims that wait for a judge and for a topic."""
         waiting = Counter[str]()
         if model := self.models.get("supersede"):
             key = compute_supersede_key(self.job, model)
@@ -398,7 +398,7 @@ def _find_model_of_each_step(
 
 
 def measure_usage(reports: Iterable[str], models: Mapping[str, str]) -> MeasuredUsage:
-    """Return what the reports of nights (JSON, newest first) say of each step's model.
+    """Return the usage of each step's model, from the reports of nights (JSON, newest first).
 
     The newest nights count, up to a hundred thousand tokens of answers. A night that left some of a step to the next
     one counts for that step once a later night has done the rest. A run's seconds cover prompts and answers together:

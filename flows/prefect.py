@@ -306,7 +306,7 @@ def _follow_progress(name: str) -> Iterator[Callable[[], bool]]:
 
 
 def _keep(what: str, keep: Callable[..., Result], *args: Any) -> Result | None:
-    """Return what a call of Prefect's returns. If it fails, log this and return None."""
+    """Return the result of a call of Prefect's. If it fails, log this and return None."""
     try:
         return keep(*args)
     except Exception as trouble:

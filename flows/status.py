@@ -154,7 +154,7 @@ def _list_aliases() -> list[StatusLine]:
 
 
 def _describe_encryption(settings: Settings, kind: str | None) -> str:
-    """Return how the store's disk is encrypted, or that an encrypted folder beside the store is not mounted."""
+    """Describe the encryption of the store's disk, or say that an encrypted folder beside the store is not mounted."""
     if is_locked(settings.store):
         return "off: an encrypted folder beside the store is not mounted in its place, see docs/install.md"
     return f"by {kind}, unlocked" if kind else "unknown: see docs/install.md"
@@ -326,7 +326,7 @@ def _describe_writer(settings: Settings, live: Release) -> dict[str, Any]:
 
 
 def _count_waiting(settings: Settings) -> dict[str, int]:
-    """Return what waits for the writer's model, in words, and how many: claims, topics, summaries."""
+    """Return the number of claims, topics and summaries that wait for the writer's model, by their description."""
     from slowwave.tasks.boilerplate.task import Mask
     from slowwave.tasks.job import Job
     from slowwave.tasks.llm.ask import close_models, get_model

@@ -73,7 +73,7 @@ def find_working_copy(store: Path | str, kind: str = "stores") -> Path:
 
 
 def find_url(folder: Path) -> str | None:
-    """Return the address of the bucket that a folder is a working copy of; None if it is no working copy."""
+    """Return the address of the bucket that a folder is a working copy of; None for any other folder."""
     if "%3A%2F%2F" not in folder.name:
         return None
     from urllib.parse import unquote

@@ -84,7 +84,7 @@ class LedgerKind(StrEnum):
 
 
 LONGEST = 300
-"""Most characters of a claim that is told unasked: a longer one is a log or a report that somebody pasted."""
+"""Most characters of a claim that is shown unasked: a longer one is a log or a report that somebody pasted."""
 PERHAPS_CHANGED = 0.4
 """Probability of a change from which answers say that a later claim perhaps changed an earlier one."""
 RETRACTED = "retracted"

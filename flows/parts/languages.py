@@ -32,7 +32,7 @@ def measure_languages(store: Store) -> LanguageShares:
 
 
 def describe_languages(shares: LanguageShares, encoder: str | None) -> str:
-    """Return what an encoder means for the other languages if most messages are in them; else an empty string.
+    """Return a note on the encoder if most messages are in other languages than English; else an empty string.
 
     The multilingual encoder is named if it reads most of them and this one reads English alone. Languages that no
     encoder reads are named as found by words.

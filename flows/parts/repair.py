@@ -278,7 +278,7 @@ def _describe_lost(
 def _describe_lost_messages(
     store: Store, done: Salvaged, before: pl.DataFrame
 ) -> Iterator[str]:
-    """Yield how many messages were read again, and a line for each session that still lacks some."""
+    """Yield the number of messages that were read again, and a line for each session that still lacks some."""
     short = _find_short(store, before)
     back = max(sum(before["messages"]) - done.kept - sum(short["lost"]), 0)
     yield f"messages: whole rows: {done.kept:,}; {back:,} were read again from their transcripts"

@@ -449,7 +449,7 @@ def _describe_quarantine(
     before: Release | None,
     counts: Counter[Count],
 ) -> str:
-    """Return how many files and rows are in quarantine, with the commonest reasons."""
+    """Return the number of files and rows in quarantine, with the commonest reasons."""
     old = Snapshot(store.root, store.space, before.release_id) if before else None
     looked = counts[Count.LINES_QUARANTINED] or counts[Count.FILES_UNREADABLE]
     unread, rejected = (
