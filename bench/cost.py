@@ -2,7 +2,7 @@
 
     python -m bench.cost [--messages 2000] [--before CHECKOUT] [--encoder NAME] [--mem0 PYTHON] [--json]
 
-Sessions of `data/labelled` are told until there are so many messages, again with other figures if need be; 1% news
+Sessions of `data/labelled` are used until there are so many messages, again with other figures if need be; 1% news
 follow. Each row is a process of its own on one thread, and its CPU seconds are all that it took, imports among them.
 `--before` names a checkout of other code, which takes turns with this one, so that what else the machine does hits
 both. `--mem0` names the Python of an environment with mem0, which adds the same short messages without a language model
@@ -130,7 +130,7 @@ def _tell(folder: Path, pool: Sequence[Session], number: int, messages: int) -> 
 
 
 def spend(code: Path, action: str, *words: object) -> Spent:
-    """Return what a process measures that imports the code of a checkout.
+    """Return the figures of a process that imports the code of a checkout.
 
     Raises:
         RuntimeError: it failed.
@@ -150,7 +150,7 @@ def spend(code: Path, action: str, *words: object) -> Spent:
 
 
 def measure_calls(folder: Path, encoder: str) -> Iterator[Row]:
-    """Yield what a hook and recall cost, by the resident reader and directly."""
+    """Yield the cost of a hook and of recall, by the resident reader and directly."""
     names = {
         "hook by the reader, later": "a prompt's hook, s",
         "recall by the reader, later": "recall, warm, s",
@@ -170,7 +170,7 @@ def measure_calls(folder: Path, encoder: str) -> Iterator[Row]:
 
 
 def measure_encoder(folder: Path, encoder: str) -> Iterator[Row]:
-    """Yield how many times as many texts a CPU second the encoder computes in 8 bits."""
+    """Yield the ratio of texts that the encoder computes in a CPU second in 8 bits to those in 32."""
     if encoder != Settings.model_fields["encoder"].default:
         return
     eight = f"{encoder}{EIGHT_BITS}"
@@ -186,7 +186,7 @@ def measure_encoder(folder: Path, encoder: str) -> Iterator[Row]:
 def measure_short_night(
     folder: Path, codes: Codes, encoder: str, mem0: Path | None
 ) -> Iterator[Row]:
-    """Yield what a night over short messages costs, by what mem0 takes if there is one.
+    """Yield the cost of a night over short messages, by mem0's if there is one.
 
     Imports and the model's loading count in the row of whole processes alone: before, each takes in one message.
     """
@@ -217,7 +217,7 @@ def measure_short_night(
 
 
 def measure_nights(folder: Path, codes: Codes, encoder: str) -> Iterator[Row]:
-    """Yield what a first night, one with 1% news and one without cost, and the store's size."""
+    """Yield the cost of a first night, of one with 1% news and of one without, and the store's size."""
     talk, news = folder / "talk", folder / "news"
     first, more, idle = (
         {

@@ -236,7 +236,9 @@ class Lab:
         return build_block
 
     def _start_conversation(self, memory: Memory) -> Callable[[Asked], list[str]]:
-        """Return what a conversation of all messages shows: its last turns, and older ones that a question calls up."""
+        """Return a function that shows a conversation of all messages: its last turns, and older ones that a question
+        calls up.
+        """
         turns = Turns(
             memory.settings.context,
             memory.settings.pyramid,
@@ -343,7 +345,7 @@ def load_definition(file: Path) -> Definition:
     """Return the experiment of a file, with absolute paths.
 
     Raises:
-        UsageError: it is no experiment, or names a setting that can't be varied.
+        UsageError: the file is not an experiment, or names a setting that can't be varied.
     """
     try:
         definition = Definition.model_validate(
@@ -407,7 +409,7 @@ def split_by_session(
     """Return two halves of the questions, the same each time; those about one session stay together.
 
     Raises:
-        UsageError: there are fewer than two sessions for each half: no interval could be told.
+        UsageError: there are fewer than two sessions for each half: no interval could be computed.
     """
     by_session = defaultdict[str, list[Question]](list)
     for question in questions:

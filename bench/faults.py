@@ -268,7 +268,7 @@ def _by_key(table: Table, rows: pa.Table) -> Rows:
 
 
 def check_reader(case: Case, root: Path) -> str:
-    """Return what is wrong with what a reader sees now; nothing where it is one of the two releases, whole."""
+    """Return the fault in what a reader sees now; empty if it is one of the two releases, whole."""
     try:
         seen = digest_released(root)
     except (SlowwaveError, OSError) as error:
@@ -400,8 +400,8 @@ def lose_power(
 
 
 def check_kept(case: Case, root: Path, where: str) -> Iterator[str]:
-    """Yield what is lost of a run that ended well before the power went."""
-    with contextlib.suppress(SlowwaveError):  # which is told as what a reader sees
+    """Yield the losses of a run that ended well before the power went."""
+    with contextlib.suppress(SlowwaveError):  # check_reader reports it
         if digest_released(root) != case.after:
             yield f"{where}: what was released is lost"
     if (

@@ -117,7 +117,7 @@ def freeze(samples: Path, folder: Path) -> dict[str, Any]:
 
 
 def list_hits(hits: Iterable[Hit]) -> list[list[str]]:
-    """Return what identifies each hit, its text and its score."""
+    """Return the id, the text and the score of each hit."""
     return [[hit.id, hit.text, f"{hit.score:.6f}"] for hit in hits]
 
 

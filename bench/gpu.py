@@ -178,7 +178,7 @@ def measure_engine(
 def measure_night(
     folder: Path, scratch: Path, transcripts: Path, answer_tokens: int
 ) -> list[Row]:
-    """Return what a night takes with the model and the encoder on one card."""
+    """Return the figures of a night with the model and the encoder on one card."""
     settings = Settings(
         store=scratch / "night",
         encoder=ENCODER,

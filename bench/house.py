@@ -258,7 +258,9 @@ MAY_NOT_RISE = (
 
 
 def follow_calls(work: Callable[[], object]) -> dict[str, int]:
-    """Return how many modules of slowwave some work enters, the functions it calls, and its returns to a module."""
+    """Return the number of modules of slowwave that some work enters, of functions it calls, and of returns to a
+    module.
+    """
     calls: list[tuple[str, str]] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:

@@ -4,8 +4,8 @@
 
 What is said are the sessions of `data/labelled`, which people and models wrote: amended, repeated, of several projects,
 in an order drawn by chance. A person has up to four on a working day and ten in each fourth week's burst, and is away
-for two weeks twice a year; from the first time that all sessions were told they are told again with other figures, in
-projects of their own. A night keeps no version that no release pins, as nights a day apart do. A night reads what is
+for two weeks twice a year. After all sessions have been used once they come again with other figures, in projects of
+their own. A night keeps no version that no release pins, as nights a day apart do. A night reads what is
 new, and three readers' questions are put to each release. Columns, every thirtieth night and on the mean of the thirty:
 *messages* so far; *new*; *CPU s*, and *for 100*, those of the nights with news by a hundred new messages; *idle s*, a
 night without news; *peak MB*; *claims*; *files*; *MB* of the store and *bytes* for a message. The last line compares
@@ -106,7 +106,7 @@ def read_sessions() -> list[Session]:
 
 
 def count_sessions(day: int, chance: random.Random) -> int:
-    """Return how many sessions a person has on a day."""
+    """Return the number of sessions that a person has on a day."""
     if day % 7 > 4 or any(day % 365 in away for away in AWAY):
         return 0
     return BURST if day // 7 % 4 == 3 else chance.randint(1, MOST)

@@ -441,7 +441,7 @@ def fit_reader(writers: Sequence[Writer], without: Collection[str] = ()) -> Pair
 def learn_written(
     stated: Sequence[View], writers: Sequence[Writer], reader: Readers | None
 ) -> list[Learnt]:
-    """Return what is learnt from pairs that were written: each view with and without a reader.
+    """Return the rows to learn from pairs that were written: each view with and without a reader.
 
     A writer's pair is read by a reader that did not learn from its project.
     """
@@ -723,7 +723,7 @@ def _list_learnt(sources: Sequence[PairSource], reader: Readers | None) -> list[
 def _judge_source(
     source: PairSource, model: Any, names: Sequence[str], reader: Readers | None
 ) -> Row:
-    """Return what a model calls changed in a source."""
+    """Count the pairs of a source that a model calls changed."""
     matrix = source.whole.build_matrix(names, reader)
     return count_called(source, 1 - model.predict_proba(matrix)[:, 0])
 

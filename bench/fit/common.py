@@ -134,7 +134,7 @@ def is_plain(word: str) -> bool:
 
 
 def list_texts(value: Any) -> Iterator[str]:
-    """Yield what is said in a row."""
+    """Yield the spoken texts of a row."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

@@ -85,7 +85,7 @@ def read_second(path: Path) -> dict[Place, Label]:
 
 
 def compare(name: str, pairs: Sequence[tuple[str | bool, str | bool]]) -> Row:
-    """Return how far two readings agree."""
+    """Compare two readings: their counts, the share of equal labels, and Cohen's kappa."""
     return {
         "kind": name,
         "first": sum(bool(one) for one, _ in pairs),

@@ -93,8 +93,10 @@ def read_labelled(paths: Sequence[Path]) -> list[LabelledSentence]:
 
 
 def read_invented() -> list[LabelledSentence]:
-    """Return sentences of which only that is known whether each may be told unasked: those of persons in INVENTED and
-    PAIRED, and the proposals of ACCEPTED as a night reads them, as if the person had said them.
+    """Return sentences with a single label: whether each may be shown unasked.
+
+    They are those of persons in INVENTED and PAIRED, and the proposals of ACCEPTED as a night reads them, as if the
+    person had said them.
     """
     said = [
         (path.stem, row["text"], row["label"] == "keep")

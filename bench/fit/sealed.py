@@ -49,7 +49,7 @@ def measure(files: Sequence[Path] = ()) -> Figures:
 
 
 def judge_told(name: str, read: Sequence[Read]) -> Row:
-    """Return how well readings tell what holds."""
+    """Return the figures of how well readings recognise the sentences that hold."""
     from sklearn.metrics import average_precision_score
 
     holds = np.array([has_label(one, "told") for one, _ in read])

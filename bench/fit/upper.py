@@ -40,13 +40,13 @@ class LearntLayers(nn.Module):
         nn.init.normal_(self.head.weight, std=spread)
 
     def read_lower(self, ids: Tensor, is_token: Tensor) -> Tensor:
-        """Return what the lower layers make of tokens."""
+        """Return the states of the lower layers for some tokens."""
         with torch.no_grad():
             states = self.embeddings(input_ids=ids)
             return _apply_layers(self.lower, states, is_token)
 
     def read_upper(self, states: Tensor, is_token: Tensor) -> Tensor:
-        """Return what the upper layers make of the lower layers' states."""
+        """Return the states of the upper layers, from those of the lower layers."""
         return _apply_layers(self.upper, states, is_token)
 
     def weigh(self, pooled: Tensor) -> Tensor:
@@ -55,7 +55,7 @@ class LearntLayers(nn.Module):
         return odds
 
     def list_learnt(self) -> list[nn.Parameter]:
-        """Return what is learnt."""
+        """Return the parameters to learn."""
         return [*self.upper.parameters(), *self.head.parameters()]
 
     def take_tensors(self, tensors: dict[str, npt.NDArray[np.float32]]) -> None:
@@ -75,7 +75,7 @@ class LearntLayers(nn.Module):
         return f"encoder.layer.{len(self.lower) + int(at)}.{part}"
 
     def collect_tensors(self) -> dict[str, npt.NDArray[np.float32]]:
-        """Return what was learnt, by the names that `UpperLayers` reads."""
+        """Return the learnt tensors, by the names that `UpperLayers` reads."""
         tensors: dict[str, Any] = {}
         for name, tensor in self.upper.state_dict().items():
             tensors[self._name_shipped(name)] = tensor

@@ -173,7 +173,7 @@ def judge_projects(
 ) -> list[Row]:
     """Return of each project what a model of the others', and of what is invented, says of it, and of all together.
 
-    With what is invented, the sentences judged are those that are told unasked.
+    With invented sentences, the sentences judged are those that may be shown unasked.
     """
     pairs: dict[str, list[tuple[bool, float]]] = {"all": []}
     for project in sorted({one.project for one in sentences}):

@@ -7,8 +7,8 @@ claims that hold, the share of these with a category of their own (not `context`
 share of them that stand in the skill of their project; claims that a later one changed; topics of three claims or more,
 sessions with a title of the night's; prompts, tokens of prompts and answers, and the night's seconds.
 
-`--draw N` instead draws N of the claims of each night that are told unasked (skill, block of a project, briefing), the
-same ones each time, with how they were rated in `data/labelled/claims_read.tsv`.
+`--draw N` instead draws N of the claims of each night that are shown unasked (skill, block of a project, briefing), the
+same ones each time, with their ratings in `data/labelled/claims_read.tsv`.
 """
 
 import random
@@ -57,7 +57,7 @@ def measure(
 
 
 def draw_told(night: str, settings: Settings, count: int) -> list[Row]:
-    """Return claims that are told unasked, each with how a reader rated it, if one did."""
+    """Return claims that are shown unasked, each with a reader's rating, if it has one."""
     ratings = dict(
         pl.read_csv(LABELLED / "claims_read.tsv", separator="\t")
         .select("hash", "rating")

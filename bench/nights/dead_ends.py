@@ -157,7 +157,7 @@ def list_calls(message: Row) -> Iterator[tuple[str, str, str]]:
 
 
 def tell(session: Session, before: Sequence[Row], labels: Row, count: Count) -> None:
-    """Count the calls of a session at which a dead end is told."""
+    """Count the calls of a session at which a dead end is shown."""
     here = [
         row
         for row in before

@@ -1,12 +1,12 @@
-"""Whether what persons mean to do later is told when it is due, and nothing else.
+"""Are the intentions of persons shown when they are due, and at no other time?
 
     python -m bench.nights.intentions FOLDER [--projects invoice-api storefront-web] [--encoder NAME]
 
 FOLDER is that of `bench.nights.dead_ends`; its `labels.json` has `intentions` (session, uuid, quote, condition, due).
 The sessions are taken in order of time, with a night before each that reads those before it. A session's first message
-gets what is due on its day, each message of a person what it names, each tool call what its files and versions are
-waited for by. A telling is right if a labelled intention is due in that session. What is not told is counted by the
-step at which it was lost.
+gets the intentions that are due on its day, each message of a person those that wait for a name in it, and each tool
+call those that wait for its files and versions. A telling is right if a labelled intention is due in that session. An
+intention that was not shown is counted by the step at which it was lost.
 """
 
 import json
@@ -52,7 +52,7 @@ def measure(
     projects: Sequence[str] = (),
     encoder: str = ENCODER,
 ) -> Figures:
-    """Return by condition the intentions that are due, those that were told, and the tellings that are wrong."""
+    """Return by condition the intentions that are due, those that were shown, and the tellings that are wrong."""
     labels = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
     sessions = [
         one
@@ -84,7 +84,7 @@ def measure(
 
 
 def count_by_condition(due: Sequence[Row], told: set[int]) -> list[Row]:
-    """Return a row a condition, and one of all: how many were due, and the share that was told."""
+    """Return a row a condition, and one of all: the number that were due, and the share that was shown."""
     rows: list[Row] = []
     conditions = Counter(one["condition"] for one in due)
     for condition, number in (*sorted(conditions.items()), ("all", len(due))):
@@ -111,7 +111,7 @@ def replay(
 def judge(
     session: Session, told: Iterable[Intention], due: Sequence[Row], count: Tellings
 ) -> None:
-    """Count what is told in a session."""
+    """Count the intentions that are shown in a session."""
     seen: set[tuple[str, str]] = set()
     for one in told:
         if (one.id, one.text) in seen:
@@ -155,7 +155,7 @@ def is_same(text: str, quote: str) -> bool:
 def tell(
     session: Session, intentions: Sequence[Intention], memory: Memory
 ) -> Iterator[Intention]:
-    """Yield what is told in a session, in order: what a call shows is told with the next prompt or call."""
+    """Yield the intentions to show in a session, in order. The output of a call counts at the next prompt or call."""
     begun = session.row["started_at"]
     today = datetime.astimezone(begun).date()
     yield from (one for one in intentions if one.comes(today))

@@ -1,4 +1,4 @@
-"""What a stranger's first weeks become: what is told unasked of what holds, and what is found.
+"""The memory of a stranger's first weeks: how much of what holds is shown unasked, and how much is found.
 
     python -m bench.nights.newcomer data/labelled/newcomers/*/ [--answers FILE] [--encoder NAME] [--misses] [--json]
 

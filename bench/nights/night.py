@@ -36,7 +36,7 @@ class TimedEncoder:
         self.seconds, self.texts = 0.0, 0
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return what the inner encoder makes of the texts."""
+        """Return the inner encoder's vectors of the texts."""
         start = time.perf_counter()
         made = self.inner.encode(texts)
         self.seconds += time.perf_counter() - start

@@ -146,7 +146,7 @@ def make_examples(
 
 
 def _draw_secret(pattern: str, entropy: float, draw: random.Random) -> str | None:
-    """Return a text that the pattern matches and that is as disorderly as asked; None where none came of 50."""
+    """Return a text that the pattern matches and that is as disorderly as asked; None if none of 50 texts is."""
     found = re.sub(
         r"\[\[:alnum:\]\]", "[0-9A-Za-z]", pattern.replace(r"\z", r"\Z")
     ).replace("[:alnum:]", "0-9A-Za-z")
@@ -166,7 +166,9 @@ def _draw_secret(pattern: str, entropy: float, draw: random.Random) -> str | Non
 
 
 def _draw_parts(parts: Any, draw: random.Random) -> Iterator[str]:
-    """Yield what each part of a parsed pattern matches; borders and look-arounds match nothing: the forms give them."""
+    """Yield a text for each part of a parsed pattern; borders and look-arounds yield nothing, since the forms give
+    them.
+    """
     for kind, value in parts:
         match str(kind):
             case "LITERAL":

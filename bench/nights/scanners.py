@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
 
 Scanner = Callable[[Sequence[Case], Path], list[bool]]
-"""Returns for each case whether its secret, or anything where it has none, is found; a folder to work in."""
+"""Returns for each case whether its secret is found, or anything in a case without one; a folder to work in."""
 
 
 def measure(
@@ -149,12 +149,12 @@ def _read_texts(folder: Path) -> Iterator[str]:
 
 
 def _scan_here(cases: Sequence[Case], folder: Path) -> list[bool]:
-    """Return what redaction here finds."""
+    """Return for each case whether redaction here finds it."""
     return [_is_found(case) for case in cases]
 
 
 def _is_found(case: Case) -> bool:
-    """Return True if the secret is masked, or anything where there is none."""
+    """Return True if the secret is masked, or anything in a case without one."""
     clean, counts = redact(case.text)
     return case.secret not in clean if case.secret else bool(counts)
 
@@ -208,7 +208,7 @@ def _write_cases(cases: Sequence[Case], folder: Path) -> None:
 
 
 def _run_gitleaks(program: Path, cases: Sequence[Case], folder: Path) -> list[bool]:
-    """Return what gitleaks finds."""
+    """Return for each case whether gitleaks finds it."""
     _write_cases(cases, folder)
     report = folder.with_suffix(".json")
     command = [
@@ -232,7 +232,7 @@ def _run_gitleaks(program: Path, cases: Sequence[Case], folder: Path) -> list[bo
 def _run_detect_secrets(
     program: Path, cases: Sequence[Case], folder: Path
 ) -> list[bool]:
-    """Return what detect-secrets finds; it tells a finding by its line and its hash."""
+    """Return for each case whether detect-secrets finds it, which names a finding by its line and its hash."""
     _write_cases(cases, folder)
     command = [str(program), "scan", "--all-files", "--no-verify", "."]
     done = subprocess.run(command, check=True, capture_output=True, cwd=folder)

@@ -168,7 +168,7 @@ def _group(placed: Iterable[tuple[int, str]]) -> defaultdict[str, list[int]]:
 def cluster_leaders_only(
     said: Labelled, order: Sequence[int], threshold: float
 ) -> list[str]:
-    """Return what one pass of leader clustering gives, base topics by rule as ever."""
+    """Return the topics of one pass of leader clustering, base topics by rule as ever."""
     found = {n: str(base) for n in order if (base := match_base_topic(said.texts[n]))}
     rest = [n for n in order if n not in found]
     for group in cluster_by_leader(said.vectors[rest], threshold):

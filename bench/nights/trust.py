@@ -200,7 +200,7 @@ def _call(name: str, given: dict[str, str], output: str) -> list[dict[str, Any]]
 
 
 def _collect_told(memory: Memory) -> dict[str, list[str]]:
-    """Return what the memory tells unasked: rules, lines of files, the briefing."""
+    """Return the texts that the memory shows unasked: rules, lines of files, the briefing."""
     view = memory.get_view()
     rules = collect_standing_claims(view, (), (*CATEGORIES, ""), 0.0)
     files = collect_told_claims(view, [PLACE], CATEGORIES, has_injection)

@@ -106,7 +106,7 @@ def ask_conversation(
 def ask_store(
     messages: pa.Table, encoder: Encoder, asked: Mapping[str, Sequence[Question]]
 ) -> Iterator[Row]:
-    """Yield what recall says to who asks a memory of these messages, and to who does not, by the kind of question."""
+    """Yield the results of recall on a memory of these messages, asked and unasked, by the kind of question."""
     with tempfile.TemporaryDirectory(prefix="slowwave-abstention-") as scratch:
         build_store(Path(scratch), messages, encoder)
         memory = Memory.open(Path(scratch), encoder=encoder)

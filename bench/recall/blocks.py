@@ -86,7 +86,10 @@ def sample_kinds(asked: Sequence[Asked], most: int | None) -> list[Asked]:
 
 
 def ask_blocks(memory: Memory, asked: Sequence[Asked]) -> Iterator[Row]:
-    """Yield what the blocks of each question hold, a row a budget; nothing where it has all words of its answer."""
+    """Yield the results of the blocks for each question, a row a budget.
+
+    A question that has all words of its answer yields nothing.
+    """
     messages, view = load_messages(memory), memory.get_view()
     names = view.native_sessions
     turns = [
@@ -171,7 +174,7 @@ def pack_turns(turns: Sequence[str], budget: int) -> Iterator[str]:
 
 
 def is_stale_first(lines: Sequence[Line], asked: Asked) -> bool | None:
-    """Return whether the first line of a message that tells either tells what no longer holds."""
+    """Return True if the first line of a current or stale message is of a stale one; None without such a line."""
     told = (
         line.source.message
         for line in lines

@@ -76,13 +76,13 @@ class Case:
     by_id: bool = False
 
     def is_current(self, text: str, messages: frozenset[str] = frozenset()) -> bool:
-        """Return whether a text tells what holds."""
+        """Return True if a text states what holds."""
         return self._tells(self.amended, text, messages)
 
     def is_outdated(
         self, text: str, at: datetime | None, messages: frozenset[str] = frozenset()
     ) -> bool:
-        """Return whether a text of that time tells the old claim alone: the amendment itself may name the old."""
+        """Return True if a text of that time states the old claim alone: the amendment itself may name the old."""
         if at is not None and self.since is not None and at >= self.since:
             return False
         return not self.is_current(text, messages) and self._tells(
@@ -276,7 +276,7 @@ def count_changes(memory: Memory) -> dict[str, int]:
 
 
 def ask_case(memory: Memory, case: Case) -> dict[str, bool]:
-    """Return whether what holds is told first, and what does not hold is marked."""
+    """Return the checks of a case, True if passed: the newer claim comes first, and the old one is marked."""
     hits = memory.recall(case.query, k=TOP, everything=True, workspace=case.workspace)
     block = memory.context(case.query, BUDGET, workspace=case.workspace)
     told: list[Told] = [
@@ -304,7 +304,7 @@ def ask_case(memory: Memory, case: Case) -> dict[str, bool]:
 
 
 def _is_current_first(case: Case, told: Sequence[Told]) -> bool:
-    """Return whether, of what tells either, the first tells what holds."""
+    """Return True if the first text that states the new or the old claim states the new one."""
     telling = (
         case.is_current(text, messages)
         for text, at, messages in told

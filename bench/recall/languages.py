@@ -91,7 +91,7 @@ def is_found(memory: Memory, one: Asked) -> bool:
 
 
 def is_answered(memory: Memory, one: Asked) -> bool:
-    """Return True if the hook looks a question up, and a message that answers it is among the first that are told."""
+    """Return True if the hook looks a question up, and a message that answers it is among the first hits."""
     hits = (
         memory.recall(one.text, FIRST, "message", automatic=True)
         if memory.is_asked(one.text)
@@ -101,7 +101,7 @@ def is_answered(memory: Memory, one: Asked) -> bool:
 
 
 def tell(memory: Memory, prompt: str) -> str:
-    """Return what the prompt hook tells of a prompt."""
+    """Return the block that the prompt hook shows for a prompt."""
     return (
         memory.context(prompt, BUDGET, automatic=True).text
         if memory.is_asked(prompt)

@@ -128,7 +128,7 @@ def show_answers(
 
 
 def find_parts(pair: dict[str, Any], text: str) -> tuple[bool, bool]:
-    """Return whether a text has a sentence of the agent's message, and whether it has the person's words."""
+    """Return two flags: a text has a sentence of the agent's message, and it has the person's words."""
     shown = fold(text)
     stated = split_sentences(pair["earlier"]["text"])
     is_shown = any(fold(sentence.text) in shown for sentence in stated)

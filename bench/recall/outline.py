@@ -4,8 +4,8 @@
 
 FILE is LoCoMo's (`.json`); its annotators listed what happened to each speaker in each session. For each speaker six
 broad questions are asked: for the order of events, a summary, a count. *Told* is the mean share of an event's content
-words, less the question's, in the lines of its session; *events*, the share of events of which half the words or more
-are told; *sessions*, the share of sessions with an event of which any line stands in the block; *in order*, of the
+words, less the question's, in the lines of its session; *events*, the share of events with half the words or more in
+them; *sessions*, the share of sessions with an event of which any line stands in the block; *in order*, of the
 pairs of such events next to each other in time, the share whose lines stand in that order. A night makes a store of
 each conversation, kept as DIR/NAME with `--store`.
 """

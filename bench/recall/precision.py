@@ -42,7 +42,7 @@ def measure(file: Path, *, store: Path = SCRATCH, encoder: str = ENCODER) -> Fig
 
 
 def ask_cases(memory: Memory, cases: list[Row]) -> Iterator[Row]:
-    """Yield how each case ends, a row a way to ask."""
+    """Yield the result of each case, a row a way to ask."""
     for name, ask in WAYS.items():
         for case in cases:
             hits = ask(memory, case["query"])

@@ -91,7 +91,7 @@ def measure(
 
 
 def load_sample_texts() -> list[str]:
-    """Return what was said in the samples, in pieces of a sentence or two."""
+    """Return the texts of the samples, in pieces of a sentence or two."""
     files = sorted((SAMPLES / "generic").glob("*.jsonl")) + sorted(
         (SAMPLES / "claude-code").rglob("*.jsonl")
     )
@@ -114,7 +114,7 @@ def load_sample_texts() -> list[str]:
 def vary_texts(
     texts: Sequence[str], rows: int, rng: random.Random
 ) -> Iterator[tuple[int, str]]:
-    """Yield which text, and the text with two words exchanged for others of the samples."""
+    """Yield the number of a text, and the text with two words exchanged for others of the samples."""
     words = [word for text in texts for word in text.split()]
     for _ in range(rows):
         which = rng.randrange(len(texts))
