@@ -130,7 +130,7 @@ class Line:
     pieces: tuple[str, ...] = ()
     """The sentences that it may be cut to, an ellipsis where something is left out."""
     notes: tuple[LineNote, ...] = ()
-    """What is later known of it; empty where it holds."""
+    """Notes on later changes of it; empty if it holds."""
     score: float | None = None
     """Recall's, of a hit."""
     gist: str = ""

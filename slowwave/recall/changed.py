@@ -99,7 +99,7 @@ def _read_chains(
     positions: Mapping[str, list[int]],
     as_of: datetime | None,
 ) -> dict[str, list[ChainRow]]:
-    """Return the chains of each message's passages that had by then changed, or perhaps."""
+    """Return the chains of each message's passages that later claims had changed, or perhaps had."""
     places = sorted(at for own in positions.values() for at in own)
     offsets = view.passages.offsets[places]
     rows = view.take(PASSAGES, offsets, CHAIN).select(CHAIN).to_pylist()

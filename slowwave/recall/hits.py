@@ -21,7 +21,7 @@ KINDS: tuple[Kind, ...] = ("claim", "message", "summary")
 ChangeStatus = Literal["superseded", "perhaps superseded", "said since"]
 """How a later claim stands to a sentence; "said since" if it less likely changed it."""
 GROUPS = frozenset({"summary", "topic"})
-"""Kinds that tell of many messages, of whoever said them."""
+"""Kinds that tell of many messages, by any speaker."""
 QUOTE_CHARS = 200
 """Length of a quote where no passage or claim gives one."""
 CONFIDENT = 0.7

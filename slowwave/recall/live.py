@@ -429,7 +429,7 @@ def find_unreleased(
         return []
     # Whose vectors are kept for the next query.
     hits = _filter_unreleased(hits, query, view)[-KEPT_QUERIES // 2 :]
-    # how relevant each is, by its words and, where there is a scale, by its cosine
+    # how relevant each is, by its words and, if the release has a scale, by its cosine
     share = relevance = np.array(
         compute_word_shares(query.content_words, [hit.text for hit in hits])
     )

@@ -156,7 +156,7 @@ def _leave_out_far(rows: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _leave_out_unheard(rows: Sequence[Candidate]) -> list[Candidate]:
-    """Return the rows without those that score MARGIN less than the best, hear few of the query's words and are no
+    """Return the rows without those that score MARGIN less than the best, hear few of the query's words and are not
     messages close to it in meaning.
     """
     best = max(row.nearness for row in rows[:ABOUT])

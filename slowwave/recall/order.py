@@ -191,7 +191,7 @@ def _mark_row(
 ) -> Candidate:
     """Return a row with its chain, its status by the time asked about, and what took its place, or perhaps did.
 
-    The chain of a message is that of the claim found with it; where none was, and it says more than its chain does,
+    The chain of a message is that of the claim found with it; if none was, and it says more than its chain does,
     only if the claim that changed it has a word of the query.
     """
     row = hit.claim.row if hit.claim is not None else hit.row

@@ -171,7 +171,7 @@ def convert_datetimes(times: Sequence[object]) -> Ints:
 
 
 MOST_HITS = 1_000_000_000
-"""More than a store holds: whoever asks for more asks for all there are."""
+"""More than a store holds: a larger k asks for all hits."""
 DIRECT_WORDS = 16
 """Most content words of a question that one message answers. A longer query is a report, whose words occur in many
 messages."""
@@ -197,7 +197,7 @@ class Query:
     since: datetime | None = None
     until: datetime | None = None
     now: datetime | None = None
-    """When it is asked, for words like "yesterday"; the clock's time where None."""
+    """When it is asked, for words like "yesterday"; None: the clock's time."""
     as_of: datetime | None = None
     """The moment whose truth is asked for; None: now."""
     speaker: str | None = None
@@ -282,7 +282,7 @@ def says_little(
 ) -> bool:
     """Return True if a text has at most `most` content words, no figure and no word of the query, such as "Ok, noted".
 
-    The endings of Japanese are no words.
+    The endings of Japanese don't count as words.
     """
     return (
         not any(character.isdigit() for character in text)
@@ -438,7 +438,7 @@ def parse_share(value: float | str | None, name: str) -> float | None:
     """Return a number between 0 and 1.
 
     Raises:
-        UsageError: it is none.
+        UsageError: not such a number.
     """
     try:
         share = None if value is None else float(value)
@@ -488,7 +488,7 @@ def parse_sessions(sessions: Iterable[str] | str) -> tuple[str, ...]:
     """Return the ids of sessions as they are compared, sorted, each once: whatever their case, or spaces around them.
 
     Raises:
-        UsageError: one of them is no text.
+        UsageError: one of them isn't a text.
     """
     ids = (sessions,) if isinstance(sessions, str) else tuple(sessions)
     if wrong := [key for key in ids if not isinstance(key, str)]:

@@ -212,8 +212,8 @@ class Search:
         plan: QueryPlan,
         automatic: bool,
     ) -> Hits:
-        """Return the hits of a query, in order; none, and why, where there is nothing or, unasked, nothing above the
-        floor. A query for a time alone is answered by what is of that time; by the nearest, where nothing is.
+        """Return the hits of a query, in order; none, and why, if nothing is found or, in an automatic call, nothing
+        above the floor. A query for a time alone is answered by what is of that time; by the nearest, if nothing is.
         """
         query = plan.query
         if reason := explain_empty_filters(self.view, query):
@@ -239,7 +239,7 @@ class Search:
         """Return the best candidates of all kinds as the hits of a query."""
         query = plan.query
         # the best of each kind as one list
-        depth = max(query.k, ABOUT)  # whoever asks for fewer gets the first of the same
+        depth = max(query.k, ABOUT)  # a smaller k returns the first of the same hits
         best_of_kinds = [
             self._select_best(plan, kind, depth) for kind in by_kind if kind.rows
         ]
@@ -441,7 +441,7 @@ class Search:
         query: Query,
         rows: list[Candidate],
     ) -> list[Candidate]:
-        """Return rows in the order of the reranker, where there is one; as they were, and noted, where it fails."""
+        """Return rows in the order of the reranker, if one is given; as they were, with a note, if it fails."""
         if self._reranker is None or not rows:
             return rows
         try:

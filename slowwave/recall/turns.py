@@ -29,7 +29,8 @@ from slowwave.recall.retrieve.candidates import LONG, Candidate
 from slowwave.text.words import singular_words, split_words
 
 MARGIN = 1.0
-"""Difference between the scores from which an answer tells more than the person's message, whoever is asked for."""
+"""Difference between the scores from which an answer tells more than the person's message, whatever speaker the query
+asks for."""
 LONGER = 2
 """Times the query's letters up to which a person's message may ask the same."""
 

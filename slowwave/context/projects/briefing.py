@@ -291,7 +291,7 @@ def _name_project(
     line: Line,
     places: Mapping[str | None, str | None],
 ) -> Line:
-    """Return a line with the project of its session, if that is held in one of `places`."""
+    """Return a line with the project of its session, if `places` has the session."""
     project = view.name_project(places.get(line.source.session))
     source = replace(line.source, project=project)
     return replace(line, source=source)
@@ -577,7 +577,7 @@ def _say_left_out(
     count: int,
     sessions: Sequence[datetime | None],
 ) -> str:
-    """Return how many lines a part leaves out, of sessions since when; empty if it has all.
+    """Return the number of lines that a part leaves out, of sessions with the first day; empty if it has all.
 
     Args:
         name: of the part.
@@ -726,7 +726,7 @@ def _shorten(text: str) -> str:
 
 
 def _name_speaker(label: str) -> Speaker:
-    """Return who said a session's last words, by the label of its open part."""
+    """Return the speaker of a session's last words, by the label of its open part."""
     return "person" if label == UNANSWERED else "model"
 
 
@@ -735,7 +735,7 @@ def _find_waiting(
     by: Speaker,
     said: Sequence[StandingClaim],
 ) -> str:
-    """Return what waits for an answer at a session's end; empty if nothing does.
+    """Return the words that wait for an answer at a session's end; empty if none do.
 
     Args:
         words: the last words of the session.

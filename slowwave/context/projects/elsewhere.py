@@ -1,7 +1,7 @@
 """What was said of a project in another one's sessions, or outside of all: there it is named.
 
-A person who sits in one project says of another "heron: the pictures go to port 8095". A claim outside of a project
-is about it if it has the project's name as a word, and the name is no everyday word ("web", "notes"), nor also the name
+A person who sits in one project says of another "heron: the pictures go to port 8095". A claim outside of a project is
+about it if it has the project's name as a word, and the name isn't an everyday word ("web", "notes"), nor also the name
 of another project.
 """
 
@@ -20,7 +20,7 @@ from slowwave.text.words import split_words
 from slowwave.text.workspaces import find_places
 
 RARE = 6.0
-"""Rarity of a name, all its words together, from which whoever says it means the project: one conversation of 400 has
+"""Rarity of a name, all its words together, from which a speaker of it means the project: one conversation of 400 has
 a word as rare.
 """
 
@@ -53,7 +53,7 @@ def _is_rare(
 def build_pattern(
     names: Collection[str],
 ) -> re.Pattern[str] | None:
-    """Return a pattern for one of some names as a word, which is no part of a path or a longer name; None for none."""
+    """Return a pattern for one of some names as a word, outside of paths and longer names; None without names."""
     if not names:
         return None
     any_of = "|".join(map(re.escape, names))

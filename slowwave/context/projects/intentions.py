@@ -718,9 +718,10 @@ def _list_done_since(
     view: View,
     intentions: Sequence[Intention],
 ) -> list[tuple[MessageRow, list[Done]]]:
-    """Return what agents did in the projects of some intentions that wait for a file or version, since the first of
-    them, by message, in order; of these messages the latest MOST_CALLS. What a command printed is read if it has the
-    number of a version.
+    """Return by message, in order, the calls of agents in the projects of intentions that wait for a file or version.
+
+    Only the latest MOST_CALLS messages since the first of these intentions are read. The output of a command is read if
+    it has the number of a version.
     """
     waiting = [one for one in intentions if one.said_at and (one.versions or one.files)]
     if not waiting:
@@ -764,7 +765,7 @@ def read_done(
     blocks: Sequence[Mapping[str, Any]],
     shown: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Done]:
-    """Return what the tool calls among a message's blocks do.
+    """Return the files, command, text and output of each tool call among a message's blocks.
 
     Args:
         blocks: the message's.
@@ -781,7 +782,7 @@ def _read_call(
     given: str,
     shown: str,
 ) -> Done:
-    """Return what a tool call does, from its arguments and from what it printed, if it ran a command."""
+    """Return the files, command and text of a tool call, from its arguments, and the output of a command."""
     try:
         arguments = orjson.loads(given)
     except orjson.JSONDecodeError:
@@ -901,7 +902,7 @@ class ProjectTalk:
     """What is known of a store's talk, to read one plan."""
 
     first: int
-    """Place of the first word whose capital tells a name: 0 where persons begin sentences without one."""
+    """Place of the first word whose capital tells a name: 0 if persons begin sentences without one."""
     often: frozenset[str]
     """Stems that tell no topic."""
     days: Mapping[str | None, Sequence[date]]
@@ -915,8 +916,8 @@ def _make_intentions(
     quote: str,
     talk: ProjectTalk,
 ) -> list[Intention]:
-    """Return a claim as an intention, or as several where its parts wait for different things. What is no plan waits
-    for its day alone.
+    """Return a claim as an intention, or as several where its parts wait for different things. A claim other than a
+    plan waits for its day alone.
 
     Args:
         claim: what was said.
@@ -997,7 +998,7 @@ def read_waits(
     a topic.
 
     A file beside a day or a version is what is to be changed then: touching it earlier tells nothing. A whole number
-    behind a file ("in fold.go the constant 16") is no version.
+    behind a file ("in fold.go the constant 16") isn't a version.
 
     Args:
         one: the plan.

@@ -611,7 +611,7 @@ def _make_claim(
     if not statements:
         return None
     first = statements[0]
-    # Others' sessions are no evidence.
+    # Others' sessions are not evidence.
     sessions = _count_sessions(view, row, statements)
     message = first.message
     said = first.row

@@ -165,7 +165,7 @@ class RowIndex:
     moment: Ints
     """Microseconds since 1970, UTC; NO_TIME where unknown."""
     speaker: Ints
-    """Place in `speakers`; -1 where nobody is named."""
+    """Place in `speakers`; -1 if nobody is named."""
     speakers: tuple[str, ...]
 
     @cached_property
@@ -288,7 +288,7 @@ class Tables:
         view = cls(folder, pick_release(load_releases(folder), release, folder))
         for name in view.release.versions:
             with suppress(*READ_TROUBLE, StoreUnreadable):
-                # Told to whoever needs the table.
+                # The reason, for any call that needs the table.
                 view.open_dataset(TABLES[name])
         return view
 
@@ -465,7 +465,7 @@ class PassageIndex(RowIndex):
     session: Ints
     """A number a session."""
     message: Ints
-    """Offset of its message in the table of messages; -1 where it is not there."""
+    """Offset of its message in the table of messages; -1 if it is not there."""
     role: Ints
     roles: tuple[str, ...]
     sessions: tuple[str, ...] = ()
@@ -578,7 +578,7 @@ class PassageIndex(RowIndex):
     def strip_speakers(self, text: str) -> str:
         """Return the text less the names of speakers: what they said does not name them.
 
-        The text, where nothing is left.
+        The text itself, if nothing is left.
         """
         names = sorted(
             {word for word in TERM.findall(text) if word.lower() in self.speaker_words}
@@ -628,7 +628,7 @@ class PassageIndex(RowIndex):
         position: int,
         step: int,
     ) -> Iterator[tuple[int, str]]:
-        """Yield the positions around one in its session, in one direction, and the role of who speaks there."""
+        """Yield the positions around one in its session, in one direction, and the role of the speaker there."""
         for at in range(position + step, position + step * (PAIR_REACH + 1), step):
             if (
                 not 0 <= at < len(self.session)

@@ -320,7 +320,7 @@ def format_change(
     beside: str,
     as_of: datetime | None = None,
 ) -> str:
-    """Return a note of the claim that had by then changed a row, or perhaps did, as `format_later`; "" if none had."""
+    """Return the note of `format_later` on the claim that, by `as_of`, changed a row or perhaps did; "" if none did."""
     later = None
     if is_changed(row, as_of, PERHAPS_CHANGED):
         later = chains.find_successor(row, as_of)
@@ -869,7 +869,7 @@ class View(Tables):
         )
 
     def look_up_confidences(self, claims: Sequence[str]) -> dict[str, float]:
-        """Return the confidence of claims by their ids; nothing for ids that are no claim's."""
+        """Return the confidence of claims by their ids; nothing for ids of other rows."""
         rows = self.take(
             CLAIMS,
             self.find_offsets(CLAIMS, claims),

@@ -264,7 +264,7 @@ class Candidate:
 
     @property
     def meaning(self) -> float:
-        """What its vector adds to its score; 0 where that is not known."""
+        """What its vector adds to its score; 0 if unknown."""
         return self.contributions.get("vector", 0.0)
 
     @property
@@ -280,7 +280,7 @@ class Candidate:
 
     @property
     def seconds(self) -> float:
-        """When it was said last, since 1970; 0 where that is not known."""
+        """When it was said last, since 1970; 0 if unknown."""
         last = self.edges[1]
         return last.timestamp() if last is not None else 0.0
 
@@ -299,7 +299,7 @@ class Candidates:
     """Cosine of each row to the query, the nearer of with and without names; NaN for a row without a vector; None
     without an encoder. Relevance is computed from it."""
     nearest: float = -1.0
-    """Cosine of the nearest of all rows to the whole query, where that is known."""
+    """Cosine of the nearest of all rows to the whole query, if it is known."""
     relevance: Scores = field(default_factory=lambda: np.zeros(0))
     """0 to 1 a row, on the release's scale."""
     best: float = 0.0
@@ -413,7 +413,7 @@ def score_words(
     A passage's score is the sum over the words of the best BM25 of the word near the passage. The share, 0 to 1, weighs
     each content word by its BM25. A word that nobody ever said counts as the rarest.
 
-    Stop words ("what do we use") are no content words. Neither are names of speakers and workspaces, since what is
+    Stop words ("what do we use") are not content words. Neither are names of speakers and workspaces, since what is
     asked about Ann is said by Ann, who does not name herself, nor words that name a time in which something was said
     (`of_time`). If no content word is left, the names count, or else the stop words. A word's BM25 is multiplied by
     `fade` for each passage further on.
@@ -506,8 +506,8 @@ def _raise_in_workspaces(
     best: Scores,
     word: str,
 ) -> Ints:
-    """Raise `best` to a word's worth at the passages of the workspaces that it names, where nobody needs to say it.
-    Return their positions.
+    """Raise `best` to a word's worth at the passages of the workspaces that it names, since nobody there needs to say
+    it. Return their positions.
     """
     named = sorted(layout.workspace_words[word])
     here = np.flatnonzero(np.isin(layout.workspace, named))

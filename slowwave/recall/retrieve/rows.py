@@ -181,7 +181,7 @@ class MaskedRows(Rows):
 
 @dataclass(frozen=True)
 class Nearness:
-    """Cosines of passages or claims to a vector; NaN where either has none."""
+    """Cosines of passages or claims to a vector; NaN if either has none."""
 
     rows: MaskedRows
     vector: Vector | None
@@ -711,7 +711,7 @@ def correct_names(view: View, query: Query, *, full_text: bool) -> Query:
 
 
 def find_whole_id(view: View, word: str) -> str | None:
-    """Return the id that a word has the first characters of; None if the word was said itself, or is no id's."""
+    """Return the id that a word has the first characters of; None if the word was said itself, or belongs to no id."""
     if not ID_START.fullmatch(word) or any(
         len(rows) for rows, _ in search_words(view, Query(word, 1, ("message",)))
     ):
@@ -777,7 +777,8 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
         )
         if not removed or not extract_content_words(bare):
             continue
-        # where hardly any passage of the workspace has it; what is said too often for all to be looked up is no name
+        # where hardly any passage of the workspace has it; a word said too often for all its passages to be looked up
+        # isn't a name
         here = view.passages.workspace == number
         lookups = [
             positions

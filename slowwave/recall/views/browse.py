@@ -119,8 +119,7 @@ def list_claims(
 
     Raises:
         TypeError: an unknown filter.
-        UsageError: a limit under 1, a workspace or category that is not known, a confidence outside 0 to 1, a date
-            that is none.
+        UsageError: a limit under 1, an unknown workspace or category, a confidence outside 0 to 1, or an invalid date.
         StoreUnreadable: a table is broken or gone.
     """
     if limit is not None and limit < 1:
@@ -246,7 +245,7 @@ def _list_conditions(
     """Return the conditions on a claim's columns; `topics` are names by id.
 
     Raises:
-        UsageError: an unknown workspace or category, or a date that is none.
+        UsageError: an unknown workspace or category, or an invalid date.
     """
     statuses = [Status.ACTIVE]
     if filters.get("superseded"):
@@ -349,7 +348,7 @@ class Theme(Shown):
     title: str
     """The name that a model gave it, else its surest claim."""
     weeks: tuple[int, ...]
-    """Claims a week, the last one that which ends with the newest claim of the memory."""
+    """Claims a week; the last week ends with the newest claim of the memory."""
 
 
 def list_themes(view: View, weeks: int = 12) -> list[Theme]:
@@ -458,7 +457,7 @@ def _find_surest_claims(view: View, topics: Collection[str]) -> dict[str, str]:
 
 
 def _count_weekly(view: View, weeks: int) -> defaultdict[str, list[int]]:
-    """Return the claims a week of each topic, the last week that which ends with the newest claim."""
+    """Return the claims a week of each topic; the last week ends with the newest claim."""
     is_active = pc.field("status") == Status.ACTIVE
     rows = view.read(CLAIMS, ["topic_id", "observed_at"], is_active)
     at = rows["observed_at"].combine_chunks().cast(pa.int64())

@@ -20,7 +20,7 @@ from slowwave.text.workspaces import require_workspaces
 COLUMNS = [field.name for field in PATTERNS.fields if field.name != "step_key"]
 
 LOOKS = (ActionKind.READ, ActionKind.SEARCH, ActionKind.EDIT)
-"""Steps of a sequence that are no commands."""
+"""Steps of a sequence other than commands."""
 
 
 @dataclass(frozen=True, slots=True)

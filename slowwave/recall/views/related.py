@@ -116,7 +116,7 @@ def find_related(
         view: the release that is asked.
         subject: a claim's id or its first characters; or a name: a path or its end, a person, a project, a word.
         depth: how many steps away; of a name the claims that speak of it are the first.
-        limit: at most so many; all, where None.
+        limit: at most so many; None for all.
 
     Raises:
         UsageError: no claim has that id, several begin so, or none speaks of the name; a depth out of bounds.
