@@ -795,7 +795,7 @@ class Memory:
         return name_last_part(workspace) if workspace else None
 
     def refuse_unknown_workspace(self, workspace: str | None) -> None:
-        """Refuse a workspace that nothing is known of: for who should hear of a slip of the pen, as a command does.
+        """Refuse an unknown workspace, so that a command reports a slip of the pen.
 
         Nothing is refused while the store is away.
 

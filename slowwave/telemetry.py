@@ -21,7 +21,7 @@ def open_span(name: str, **attributes: str | int) -> Iterator[Set]:
 
     Only the type of an error is recorded: its words may quote.
     """
-    # Whoever set up a tracer has imported it.
+    # A program that set up a tracer has imported it.
     trace: Any = sys.modules.get("opentelemetry.trace")
     if trace is None:
         yield lambda key, value: None

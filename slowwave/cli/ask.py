@@ -402,9 +402,9 @@ def briefing(
 
 
 def describe_unknown_folder(memory: "Memory") -> list[str]:
-    """Return a warning that this folder is no known project, with those that are; none where no project is known.
+    """Return a warning that this folder is not a known project, with those that are; none if no project is known.
 
-    If files of a known project that is gone are here, it was probably moved: how to join the two is told instead.
+    If files of a known project that is gone are here, it was probably moved: the warning then says how to join the two.
     """
     from slowwave.context.projects.moved import describe_moved
     from slowwave.store.store import Store

@@ -115,7 +115,7 @@ def find_project_around(
 def prepare_encoder(settings: "Settings") -> None:
     """Build the encoder's graph that queries need, if it is missing, since a hook has no time for it.
 
-    A failure is ignored here: whoever needs the encoder reports it.
+    A failure is ignored here: the call that needs the encoder reports it.
     """
     if not settings.embeddings:
         return

@@ -90,7 +90,7 @@ def read_file() -> dict[str, Any]:
     A file without the words resident, store and space is not parsed either.
 
     Raises:
-        OSError, ValueError, RecursionError: the file can't be read, or is no TOML.
+        OSError, ValueError, RecursionError: the file can't be read, or isn't TOML.
     """
     path = find_user_file()
     content = path.read_bytes() if path else b""

@@ -31,7 +31,7 @@ def read_message(stream: BufferedIOBase) -> Frame:
     """Read one message.
 
     Raises:
-        ValueError: the line is incomplete or too long, or is no JSON object.
+        ValueError: the line is incomplete or too long, or isn't a JSON object.
     """
     line = stream.readline(LARGEST)
     if not line.endswith(b"\n"):

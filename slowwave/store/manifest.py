@@ -7,7 +7,7 @@ error. It does not sync either: after a power failure, a file may be complete, e
 records new files before a release and before it releases the lock. Files are compared before Lance reads them. After a
 power failure, tables are reset to the recorded versions.
 
-Manifests find damage, not forgery: whoever can write the store can write manifests too.
+Manifests find damage, not forgery: a process that can write the store can write manifests too.
 """
 
 import hashlib

@@ -136,7 +136,7 @@ def is_stop_word(word: str, language: str | None) -> bool:
 def find_stop_words(words: Iterable[str], language: str | None) -> set[str]:
     """Return the lower-case words that are stop words of a language.
 
-    ICU is asked for all words at once, since each call takes a millisecond. A word that it returns is none.
+    ICU is asked for all words at once, since each call takes a millisecond. A word that it returns isn't one.
     """
     asked = set(words)
     if language not in STOP_WORDS and language is not None:

@@ -110,7 +110,7 @@ class ChangedClaim:
 def is_echo(text: str, claim: Set[str]) -> bool:
     """Return True if each sentence of a text says hardly more than a claim (its singular words), or a part of it.
 
-    A text without sentences, as that of a message that is a tool call alone, is no echo.
+    A text without sentences, as that of a message that is a tool call alone, is not an echo.
     """
     sentences = [singular_words(one.text) for one in split_sentences(text)]
     return bool(sentences) and all(

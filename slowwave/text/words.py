@@ -304,7 +304,7 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 TENS = {word: 10 * n for n, word in enumerate(_TENS.split(), 2)}
 COUNTS = {word: n for n, word in enumerate(_ONES.split(), 2)} | TENS
 COUNTS |= {"hundred": 100, "dozen": 12, "twice": 2, "thrice": 3}
-"""Numbers in words -> their values. "one" and "zero" are left out: "no one", "the one" and "number one" are no counts.
+"""Numbers in words -> their values. "one" and "zero" are left out: "no one", "the one" and "number one" are not counts.
 """
 UNITS: dict[str, tuple[str, float]] = {
     name: (base, factor)

@@ -658,7 +658,7 @@ def _read_remote(git: Path) -> str | None:
 
 
 def _read_address(url: str) -> str | None:
-    """Return the host and path of a repository's address as one text; None if the text is no address."""
+    """Return the host and path of a repository's address as one text; None if the text isn't an address."""
     if not _is_path(url) and (match := WEB_URL.match(url) or SCP_URL.fullmatch(url)):
         return f"{match[1].casefold()}:{match[2].strip('/').removesuffix('.git')}"
     return None

@@ -178,7 +178,7 @@ def read_rows(
 
 
 def read_said_at(row: Mapping[str, Any]) -> datetime | None:
-    """Return when a row was said (`observed_at`, `ts` or `at`), at the UTC offset of who said it."""
+    """Return when a row was said (`observed_at`, `ts` or `at`), at the UTC offset of its speaker."""
     at = row.get("observed_at") or row.get("ts") or row.get("at")
     at = datetime.fromisoformat(at) if isinstance(at, str) and at else at
     return localise(at or None, row.get("utc_offset"))

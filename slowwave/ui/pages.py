@@ -200,7 +200,7 @@ def _describe_hit(hits: Hits, hit: Hit) -> Data:
 
 
 def _select_hits(hits: Hits, topic: str, status: str) -> list[Hit]:
-    """Return the hits of a topic and status, where these are given; few if none is surely about the query."""
+    """Return the hits of a topic and status, if these are given; few if none is surely about the query."""
     passed = [
         hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)
     ]

@@ -48,7 +48,7 @@ def show_project(
 ) -> Data:
     """Return a project: rules, what else holds, is open, meant or was left, its last sessions, topics and night.
 
-    What the code no longer bears out stands behind what holds, and not among the rules. A text stands once: `holds`
+    A claim that the code no longer bears out stands behind those that hold, and not among the rules. A text stands once: `holds`
     omits the intentions, and `night` lists what no other list has. What the night learnt is marked as new in the
     other lists, and counted under `above`.
     """
@@ -127,7 +127,7 @@ def _choose_claims(
 
 
 def _order_others(claims: list[StandingClaim]) -> list[StandingClaim]:
-    """Return the claims that are no rules, of each category in turn, those last that the code does not bear out."""
+    """Return the claims other than rules, of each category in turn, those last that the code does not bear out."""
     others = [claim for claim in claims if not claim.standing or claim.code_note]
     in_turn = take_in_turn(group_by_category(others))
     return sorted(in_turn, key=lambda claim: bool(claim.code_note))

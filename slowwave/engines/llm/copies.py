@@ -102,7 +102,7 @@ def make_vllm(source: str, settings: LLMSettings) -> LLM:
     """Return in-process vLLM, or as many copies of it as `model.vllm.data_parallel_size` says.
 
     Raises:
-        UsageError: the option is no number of copies.
+        UsageError: the option is not a number of copies.
     """
     number = settings.vllm.get(COPIES, 1)
     if type(number) is not int or number < 1:

@@ -237,7 +237,7 @@ def get_id(fields: Fields, *paths: str) -> str | None:
 
 
 def get_objects(fields: Fields, path: str) -> list[Fields]:
-    """Return the list at a path. Items that are no objects become empty ones."""
+    """Return the list at a path. Items other than objects become empty ones."""
     return list(map(coerce_dict, coerce_list(get(fields, path))))
 
 

@@ -413,7 +413,7 @@ def _parse_ledger_row(
 
 
 def _find_kind(kind: str, meta: dict[str, object]) -> Who | None:
-    """Return the role and origin of a row's words; None if the row is no message."""
+    """Return the role and origin of a row's words; None if the row isn't a message."""
     found = _KINDS.get(kind) or (
         _TYPES.get(str(meta.get("type"))) if kind == EVENT else None
     )

@@ -1,6 +1,6 @@
 """What a secret looks like: issuers' tokens, private keys, passwords in URLs, and values assigned to telling names.
 
-The tokens follow the prefixes and lengths that their issuers publish. High entropy alone is no sign: on transcripts
+The tokens follow the prefixes and lengths that their issuers publish. High entropy alone is not a sign: on transcripts
 nearly all that it finds are hashes, ids and paths.
 """
 
@@ -36,7 +36,7 @@ _ESCAPES = (
     ),
 )
 AFTER = "(?![A-Za-z0-9])"
-"""What follows a token is no letter and no digit."""
+"""A token is followed by neither a letter nor a digit."""
 
 
 def build_boundary_pattern(start: str = "") -> str:
@@ -479,7 +479,7 @@ NAMED = re.compile(
 )
 """A telling name from its core on, what assigns (a sign, the word "is", a space after a --option), and the value."""
 
-# What such a name ends in when its value is no secret: password_hash, token_count, secret_name, api_key_env, …
+# What such a name ends in when its value isn't a secret: password_hash, token_count, secret_name, api_key_env, …
 _ABOUT = re.compile(
     r"(?i)[_-](?:hash(?:ed)?|digest|checksum|sha\d*|count|len(?:gth)?|size|limit|names?|ids?|types?|file|path|ur[li]|env"
     r"|var|field|label|policy|usage|budget|index|expir\w*|ttl|version|prompt|hint|manager|store|arn|ref|at)\Z"
@@ -516,7 +516,7 @@ _AWS = re.compile(r"(?i)aws\w{0,30}\Z")
 
 
 def classify_secret(before: str, match: re.Match[str]) -> str | None:
-    """Return the kind of secret that a match of `NAMED` assigns (`before` is the text up to it); None when it is none.
+    """Return the kind of secret that a match of `NAMED` assigns (`before` is the text up to it); None if it isn't one.
 
     Whether the value stands for another is asked last: it takes longest, and most values are none by then.
     """
@@ -620,7 +620,7 @@ def _classify_key_value(
 ) -> str | None:
     """Return the kind of a value that looks made by a machine; None if the name or the value speaks against a key.
 
-    A bare hash is no secret under `token` alone: as often it is a cursor or a commit.
+    A bare hash is not a secret under `token` alone: as often it is a cursor or a commit.
     """
     if _is_code_or_path(value):
         return None

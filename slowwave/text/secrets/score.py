@@ -120,7 +120,7 @@ def iter_candidates(text: str) -> Iterator[tuple[int, int]]:
         if colour := _COLOUR.match(text, start):
             start = min(colour.end(), match.end())
         word = text[start : match.end()].rstrip(".?!-")
-        if text[start - 1 : start] == "\\":  # an escape's letter is no part of the word
+        if text[start - 1 : start] == "\\":  # an escape's letter isn't in the word
             if word[:1] in ("u", "x"):
                 continue
             start = start + 1

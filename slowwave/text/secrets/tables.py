@@ -38,7 +38,7 @@ def find_tabled(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _read_heading(line: str) -> tuple[str, list[int]]:
-    """Return the separator of a line of headings, and the columns of those that name a secret; "" if it is none."""
+    """Return the separator of a line of headings, and the columns of those that name a secret; "" for another line."""
     for separator in SEPARATORS:
         cells = line.split(separator)
         is_heading = len(cells) > 1 and all(

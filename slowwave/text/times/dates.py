@@ -2,7 +2,7 @@
 
 There are two kinds: parts of dates ("in May", "7 May 2023", "2023-05-07"), and spans counted back from the time of the
 question ("yesterday", "two weeks ago", "last spring"). Recall uses them as evidence, never as a condition. Ambiguous
-words are no dates: "May I …", "Windows Server 2019", version 2024.1, a person called April.
+words are not dates: "May I …", "Windows Server 2019", version 2024.1, a person called April.
 """
 
 import re

@@ -322,7 +322,7 @@ def _find_months_of_others(lowered: str) -> Iterator[TimeName]:
 
 
 def _find_far_days(lowered: str) -> Iterator[TimeName]:
-    """Yield the names of FAR_DAYS in any language in Latin letters: they are no other words."""
+    """Yield the names of FAR_DAYS in any language in Latin letters: they are not other words."""
     for match in _get_far_days().finditer(lowered):
         names = (
             _get_expressions(language).relative.get(match[0]) for language in LATIN
