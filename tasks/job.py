@@ -97,7 +97,7 @@ class StepReport:
         return cls(**{**row, **typed})
 
     def describe_counts(self) -> dict[str, int]:
-        """Return what was counted in words, without what was asked of models."""
+        """Return the counts with their words, without those of models' usage."""
         return describe_counts(self.counts, self.kinds)
 
     def list_counts(self) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ def build_vector_array(vectors: Vectors) -> pa.ListArray:
 
 
 def build_vector_matrix(column: pa.Array | pa.ChunkedArray) -> Vectors:
-    """Return shape (n, dim) of a vector column, zeros where it is null; dim is 0 where all are. Not to be written to:
+    """Return shape (n, dim) of a vector column, zeros for a null; dim is 0 if all are null. Not to be written to:
     without nulls it is the column's own memory.
     """
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

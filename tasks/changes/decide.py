@@ -99,7 +99,7 @@ class ChangeGuesses:
     taken_back: Set[Rows]
     """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
     plain: Mapping[Rows, str] = field(default_factory=dict)
-    """Pair -> AFFIRMED, NARROWED, RETRACTED or IN_PART, where that is plain."""
+    """Pair -> AFFIRMED, NARROWED, RETRACTED or IN_PART, if that is plain."""
     likest: Set[Rows] = frozenset()
     """The pairs of two sessions whose earlier claim is among the likest of the later one."""
 

@@ -191,7 +191,7 @@ def predict_changes(evidence: Evidence, executor: Executor = HERE) -> PairGuesse
 
 
 def judge_shard(pairs: pa.Table, *, idf: IdfTable) -> pa.Table:
-    """Return what is found of each pair of a shard."""
+    """Return the scores and the plain kind of each pair of a shard."""
     texts = [
         (pair["left"]["summary"], pair["right"]["summary"])
         for pair in pairs.select(["left", "right"]).to_pylist()

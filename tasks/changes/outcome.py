@@ -101,7 +101,7 @@ class Known:
     """(corrected claim, correcting claim) -> whether that is certain. A certain one retires the claim, another one
     links the two."""
     unheard: Set[str] = frozenset()
-    """Ids of duplicates that are no reason to make a corrected claim active again."""
+    """Ids of duplicates that are not a reason to make a corrected claim active again."""
 
 
 @dataclass(frozen=True)

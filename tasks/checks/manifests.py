@@ -131,7 +131,7 @@ def _alike(stated: str, stored: str, version: str) -> bool:
 
 
 def _parse_range(version: str) -> list[SpecifierSet] | None:
-    """Return the alternatives of a range of Python's, npm's, Poetry's or Cargo's; None for what is none."""
+    """Return the alternatives of a range of Python's, npm's, Poetry's or Cargo's; None for another text."""
     sets = []
     for part in version.split("||"):
         plain = HYPHEN.sub(r">=\1,<=\2", part.strip())

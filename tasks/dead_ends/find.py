@@ -28,7 +28,7 @@ RARE_GONE = 0.5
 SAME = 0.9
 """Share of an edit's names that another one has, at least, to be the same edit."""
 UNLIKE = 70
-"""Likeness of two texts, of 100, below which the one is no correction of the other."""
+"""Likeness of two texts, of 100, below which the one is not a correction of the other."""
 REWRITTEN = 5
 """Names from which an edit counts as written anew where most of them go, though nothing comes back."""
 REFUSING = 200

@@ -91,7 +91,7 @@ def find_named_commands(
 
 
 def _list_plain(words: Sequence[str]) -> list[str]:
-    """Return the words of a command that are no options, paths or values, in lower case."""
+    """Return the words of a command without options, paths and values, in lower case."""
     return [word.casefold() for word in words if word.isalpha()]
 
 
@@ -213,7 +213,7 @@ def _split_names(names: Collection[str]) -> frozenset[str]:
 
 
 def _leave_out_numbers(names: Collection[str]) -> frozenset[str]:
-    """Return names without numbers, where there are others: with another number it is the same approach."""
+    """Return the names without numbers, if any are: with another number it is the same approach."""
     return frozenset(name for name in names if not name.isdigit()) or frozenset(names)
 
 

@@ -218,7 +218,7 @@ def read_call_moves(
 
 
 def parse_arguments(given: str) -> dict[str, Any]:
-    """Return a call's arguments; empty if they are no JSON object."""
+    """Return a call's arguments; empty if they aren't a JSON object."""
     try:
         parsed = orjson.loads(given)
     except orjson.JSONDecodeError:
@@ -238,7 +238,7 @@ def _join_words(value: object) -> str:
 def _read_edit(
     arguments: Mapping[str, Any], workspace: str | None
 ) -> dict[str, Any] | None:
-    """Return path, text and names of an edit by old and new text, or of a file that is written; None if it is none."""
+    """Return path, text and names of an edit by old and new text, or of a written file; None for another call."""
     path = next(
         (
             value

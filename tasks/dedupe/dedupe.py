@@ -257,7 +257,7 @@ def _mark_duplicates(
         columns["canonical_id"][row] = ids[canonical]
         columns["reason"][row] = decisions[row][canonical].reason
         if foreign[row] and not foreign[canonical]:
-            continue  # what others say is no evidence for a claim made here
+            continue  # others' words are not evidence for a claim made here
         evidence[canonical] |= evidence[row]
         _keep_earliest(columns["valid_from"], canonical, row)
     columns["evidence_sessions"] = list(map(sorted, evidence))

@@ -135,7 +135,7 @@ def figures(pair: Pair) -> str | None:
 
 
 def dates(pair: Pair) -> str | None:
-    """Object to different dates or days of the week; a missing year is no difference.
+    """Object to different dates or days of the week; a missing year is not a difference.
 
     A long claim may have an additional one.
     """

@@ -243,7 +243,7 @@ def _normalise_figure(raw: str) -> str:
     if sign == "v" or number.count(".") > 1:
         return number + (f" {unit}" if unit and unit not in UNITS else "")
     if "." in number and not unit:
-        return sign + number  # 3.1 is no 3.10
+        return sign + number  # 3.1 is not 3.10
     return sign + _scale_amount(float(COUNTS.get(number, number)), unit)
 
 

@@ -157,7 +157,7 @@ def load_certificate(path: Path) -> Plain:
     """Read a certificate from a file.
 
     Raises:
-        UsageError: the file does not exist, or is no certificate.
+        UsageError: the file does not exist, or isn't a certificate.
     """
     try:
         plain = (

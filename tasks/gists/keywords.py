@@ -197,8 +197,8 @@ def extract_phrases(
 ) -> list[str]:
     """Return a text's candidates in lower case, with repeats: each word, and each run of words.
 
-    A run of more than `max_words` words gives each window of that length. A number alone is no candidate, but a version
-    or a number with its noun is.
+    A run of more than `max_words` words gives each window of that length. A number alone is not a candidate, but a
+    version or a number with its noun is.
     """
     phrases: list[str] = []
     for run in split_word_runs(text, memory):

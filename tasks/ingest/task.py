@@ -742,7 +742,7 @@ def _is_present(
 ) -> bool:
     """Return True if a message is stored, was forgotten in any version, or is a copy of another session's message.
 
-    A person's message is no copy unless its content is the same, since another file may have used its id before.
+    A person's message is not a copy unless its content is the same, since another file may have used its id before.
     """
     owner = index.owner.get(_shorten_id(iid))
     is_elsewhere = owner is not None and owner != _shorten_id(sid)

@@ -235,7 +235,7 @@ def _build_messages(
 
 
 class Drop(AnswerModel):
-    """A claim that no longer holds, and the one that stands instead, by their numbers; 0 where none does."""
+    """A claim that no longer holds, and the one that stands instead, by their numbers; 0 if none does."""
 
     claim: int = Field(ge=0, le=9_999)
     kept: int = Field(ge=0, le=9_999)

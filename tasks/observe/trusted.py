@@ -21,7 +21,7 @@ def weigh_claims(
     texts: Mapping[str, str],
     trust: Mapping[str, MessageTrust],
 ) -> pa.Table:
-    """Return claims with the column `trust`; those that were only read are no decisions or conventions.
+    """Return claims with the column `trust`; those that were only read are not decisions or conventions.
 
     The message that a claim quotes decides. A model may have written a claim of others that it cites too: then these
     count, unless they are the person's or the agent's.

@@ -280,7 +280,7 @@ def _describe_form(sentence: Sentence, text: str, message: str) -> tuple[float, 
 
 
 def _describe_place(at: int, count: int, place: TurnPlace) -> tuple[float, ...]:
-    """Return the NUMBERS of who says a sentence, and of its place in the message and the session."""
+    """Return the NUMBERS of a sentence's speaker, and of its place in the message and the session."""
     return (
         place.person,
         place.calls_tool,
@@ -326,7 +326,7 @@ class WorthModel:
     ) -> list[float]:
         """Return the log-odds that each sentence is worth remembering; `numbers` are the NUMBERS of each.
 
-        A log line gets NEVER, whoever pastes it.
+        A log line gets NEVER, also if a person pastes it.
         """
         dense = (
             np.array(numbers, dtype=np.float64).reshape(len(texts), len(NUMBERS))

@@ -2,7 +2,7 @@
 
 The most central sentences of an agent are "Let me check" and "Now I'll fix", which occur in every session. So a
 session of a person with an agent is summarised by its ends: the first request, and the agent's last report. Courtesies,
-jokes and what is only imagined are no request, and what answers them no report.
+jokes and what is only imagined are not requests, and what answers them is not a report.
 """
 
 from collections import defaultdict
@@ -239,7 +239,7 @@ def _tell_open(
 ) -> list[str]:
     """Return the person's last message if no message of an agent follows, else a question at the agent's end.
 
-    `replied` and `heard` are the numbers of the agent's and the person's last message: "yes" is no sentence, and the
+    `replied` and `heard` are the numbers of the agent's and the person's last message: "yes" is not a sentence, and the
     question that it answers is open until the agent replies. A message that is `idle` or shares no content word with
     the earlier ones, and a question without any, are courtesies. What another one asks or says is not open.
     """

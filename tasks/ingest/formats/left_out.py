@@ -13,7 +13,7 @@ NAMED = 3
 
 @dataclass
 class LeftOut:
-    """Files and folders that are no transcripts, by reason."""
+    """Files and folders other than transcripts, by reason."""
 
     counts: Counter[Count] = field(default_factory=Counter)
     names: defaultdict[Count, dict[str, None]] = field(

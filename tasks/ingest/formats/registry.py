@@ -76,7 +76,7 @@ COMPANIONS = ("-wal", "-shm", "-journal", ".meta.json", ".lock", ".tmp")
 def load_readers() -> tuple[Reader, ...]:
     """Return all readers: those of plugins, then our own.
 
-    An entry that can't be loaded, is no reader, or has another reader's name is left out with a warning.
+    An entry that can't be loaded, isn't a reader, or has another reader's name is left out with a warning.
     """
     added: list[Reader] = []
     for name, entry in find_plugins(GROUP).items():

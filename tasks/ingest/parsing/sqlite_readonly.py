@@ -51,7 +51,7 @@ def open_read_only(
     `sqlite3.DataError`; `fetch_row` handles such rows.
 
     Raises:
-        sqlite3.Error, OSError and others of `TROUBLE`: the file is no database, or can't be read or copied.
+        sqlite3.Error, OSError and others of `TROUBLE`: the file isn't a database, or can't be read or copied.
     """
     with ExitStack() as stack:
         path = stack.enter_context(decompress_file(path)).resolve()

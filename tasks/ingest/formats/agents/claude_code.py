@@ -18,7 +18,7 @@ How records become messages:
 - A record's session is its `sessionId`; a sub-agent's file is the session `<sessionId>/<agentId>` with that parent.
   Sidechains that older versions wrote into the session's own file stay in it.
 - Rewound branches (see `Tree`), retracted, superseded and refused messages come as `Inactive`. Warm-up sidechains,
-  and records that are no conversation, are `Skipped` by kind.
+  and records outside the conversation, are `Skipped` by kind.
 """
 
 from collections.abc import Callable, Iterator

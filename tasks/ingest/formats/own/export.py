@@ -106,7 +106,7 @@ def sniff(head: Head) -> bool:
 
 
 def list_exported(folder: Path) -> set[str]:
-    """Return the names of an export's tables in a folder; none if its manifest is no export's.
+    """Return the names of an export's tables in a folder; none if its manifest isn't an export's.
 
     A file with a table's name counts only if it has the columns that the manifest lists.
     """
@@ -193,7 +193,7 @@ class _Manifest(BaseModel):
 
 
 def _parse_manifest(raw: bytes) -> dict[str, object]:
-    """Return an export's manifest; an empty object if it is none."""
+    """Return an export's manifest; an empty object if it isn't one."""
     try:
         parsed = coerce_dict(orjson.loads(raw))
     except orjson.JSONDecodeError:

@@ -5,7 +5,7 @@ It is JSON lines, or Parquet or Arrow IPC (Feather v2, file or stream) with colu
     {"session_id": "s1", "message_id": "m1", "role": "user", "content": "…", "ts": "2026-03-01T09:00:00Z",
      "workspace": "shop", "speaker": "Ann", "title": "Checkout", "tags": ["release"]}
 
-Only `role` and `content` are required. Tagged blocks at the head of a user's turn are no part of its text, since a
+Only `role` and `content` are required. Tagged blocks at the head of a user's turn are not part of its text, since a
 program put them there. A turn with nothing but such blocks or a command's tags (`<command-name>`, a caveat) is
 synthetic.
 
@@ -177,7 +177,7 @@ def _make_tool_result(fields: dict[str, object], text: str) -> Block:
 
 
 def _explain(fields: dict[str, object]) -> str:
-    """Return why a row is no message."""
+    """Return why a row isn't a message."""
     for key in ("role", "content"):
         if fields.get(key) is None:
             return f"{key} is missing"

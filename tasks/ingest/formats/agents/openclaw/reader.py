@@ -97,7 +97,7 @@ NO_TURNS = frozenset(
         *("thinking_level_change", "label", "session_info", "leaf"),
     }
 )
-"""Types of events that are no turn."""
+"""Types of events other than turns."""
 GATEWAY = ("gateway-injected", "delivery-mirror")
 """Models of assistant rows that no model wrote: the gateway's own notices, and copies of what was delivered."""
 
@@ -171,7 +171,7 @@ class SessionTree:
         branches = self._find_branches()
         # results of parallel tool calls fork too, but are not taken back
         spoken = {branch for i, branch in branches.items() if self._roles[i] in SPOKEN}
-        # if answers are roots, the writer stored no parents, so a root is no sign of a rewind
+        # if answers are roots, the writer stored no parents, so a root is not a sign of a rewind
         answers = ("assistant", *TOOLS)
         if any(
             parent < 0 and role in answers
@@ -517,7 +517,7 @@ ARCHIVES = (
     "agents/*/session-sqlite-import-archive/**/*.jsonl*",
 )
 
-# Texts that only OpenClaw writes. Its name alone is no sign, since a pi session about OpenClaw has it too.
+# Texts that only OpenClaw writes. Its name alone is not a sign, since a pi session about OpenClaw has it too.
 _MARKS = re.compile(
     rb'"customType":\s*"(?:openclaw|model-snapshot)|"model":\s*"(?:gateway-injected|delivery-mirror)"'
     rb'|"provider":\s*"openclaw|\(untrusted metadata\):|\xe2\x9f\xa6openclaw:ctx|\[\[reply_to_current\]\]'
