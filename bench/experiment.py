@@ -368,7 +368,7 @@ def load_definition(file: Path) -> Definition:
 
 
 def check_name(name: str) -> None:
-    """Raise UsageError if a dotted name is no setting, or one that the command line gives."""
+    """Raise UsageError if a dotted name isn't a setting, or is one that the command line gives."""
     model: Any = Settings
     for part in name.split("."):
         found = getattr(model, "model_fields", {}).get(part)

@@ -84,7 +84,7 @@ def measure(
 ) -> Figures:
     """Break the runs and return a row a fault; the status tells whether an invariant did not hold.
 
-    `stride` fails each n-th call only, `start` leaves out calls before the first, by chance where it is not given, and
+    `stride` fails each n-th call only, `start` leaves out calls before the first, by chance if it is not given, and
     `case` is of *first night*, *night*, *forgetting*.
     """
     try:
@@ -143,7 +143,7 @@ Run = Callable[[Path], object]
 
 @dataclass
 class Case:
-    """A run over a store of one release, and what it makes where nothing disturbs it."""
+    """A run over a store of one release, and its result if nothing disturbs it."""
 
     name: str
     base: Path
@@ -236,7 +236,7 @@ def make_cases(folder: Path, names: Sequence[str], disk: Disk) -> list[Case]:
 
 
 def digest_released(root: Path) -> dict[str, str]:
-    """Return a digest of every table of the live release, as a reader has it; none where nothing is released."""
+    """Return a digest of every table of the live release, as a reader has it; none before the first release."""
     try:
         live = Snapshot(root)
     except (StoreMissing, NoRelease):
@@ -437,7 +437,7 @@ def break_runs(
 def measure_apart(
     names: Sequence[str], stride: int = 1, start: int | None = None
 ) -> list[Outcome]:
-    """Do the same in a process of its own, in memory where there is room: nothing waits for a disk.
+    """Do the same in a process of its own, in memory if it has room: nothing waits for a disk.
 
     Raises:
         NoFaults: faults can't be made here.

@@ -254,7 +254,7 @@ MAY_NOT_RISE = (
     "class names with several meanings", "commands", "settings", "import cycles", "longest chain of imports",
     "biggest folder",
 )  # fmt: skip
-"""The figures that `bench/house.json` bounds: cases and weight. Lines are no goal (docs/decisions/011-code.md)."""
+"""The figures that `bench/house.json` bounds: cases and weight. Lines are not a goal (docs/decisions/011-code.md)."""
 
 
 def follow_calls(work: Callable[[], object]) -> dict[str, int]:

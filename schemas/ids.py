@@ -44,7 +44,7 @@ def compute_claim_id(
 ) -> str:
     """Return a claim's id, made of what it rests on: a sentence or quote of a message of a session.
 
-    What a reader makes of these words is no part of it, so that what a person says of a claim outlives the reader. How
+    What a reader makes of these words is not part of it, so that what a person says of a claim outlives the reader. How
     the words are spaced does not matter.
     """
     return compute_content_id(session, message, " ".join(words.split()))

@@ -391,7 +391,7 @@ class DedupeSettings(Section):
 
 
 class SupersedeSettings(Section):
-    """Which claims a language model is asked about, where there is one: whether a later one changes an earlier."""
+    """Pairs of claims for which a language model, if one is set, says whether the later changes the earlier."""
 
     pairs: int = Field(
         2_000,

@@ -2,7 +2,7 @@
 
 A `slowwave.toml` in the folder of a command came with that project, perhaps from a stranger. It may only set what
 concerns the project (`OF_PROJECT`). Other settings in it have no effect, and a warning says so once per process. This
-is no error, since a stranger's file must not be able to turn a memory off either.
+is not an error, since a stranger's file must not be able to turn a memory off either.
 """
 
 import json
@@ -92,7 +92,7 @@ def add_alias(old: str, new: str) -> tuple[Path, str]:
     """Return the user's settings file, and its text with the alias that a workspace has another name now.
 
     Raises:
-        UsageError: the file has an alias of the old name already, is no valid TOML, or has its aliases in another form
+        UsageError: the file has an alias of the old name already, isn't valid TOML, or has its aliases in another form
             than a table with a header.
     """
     path = find_user_file() or get_default_path()
@@ -137,7 +137,7 @@ def _has_alias(
             **table,
             ALIASES: {**table.get(ALIASES, {}), old: new},
         }
-    except (tomllib.TOMLDecodeError, TypeError):  # TypeError: the aliases are no table
+    except (tomllib.TOMLDecodeError, TypeError):  # TypeError: aliases aren't a table
         return False
 
 
@@ -204,7 +204,7 @@ def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
     """Return the table of a TOML file.
 
     Raises:
-        UsageError: the file can't be read, is larger than `largest` bytes, or is no valid TOML in UTF-8.
+        UsageError: the file can't be read, is larger than `largest` bytes, or isn't valid TOML in UTF-8.
     """
     try:
         with path.open("rb") as stream:

@@ -112,7 +112,7 @@ class Table(Generic[R_co]):
     fields: tuple[pa.Field, ...]
     volatile: frozenset[str] = frozenset()
     full_text: str | None = None
-    """The column a full-text index covers, where there is one."""
+    """The column that a full-text index covers, if the table has one."""
     model_text: str | None = None
     """The column that a second full-text index covers, as soon as a row of `BY_MODEL` has a value in it."""
 
@@ -148,7 +148,7 @@ class Table(Generic[R_co]):
 
     @cached_property
     def vector(self) -> str | None:
-        """The column of vectors, where there is one."""
+        """The column of vectors, if the table has one."""
         return next((field.name for field in self.fields if field.type == VECTOR), None)
 
     def build_disk_schema(self, dim: int = VECTOR_DIM) -> pa.Schema:

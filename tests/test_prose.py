@@ -37,13 +37,17 @@ RULES = {
         "Return True if a later claim changed this row.",
     ),
     "is no": Rule(
-        r"\b(?:it|that|this|which|what) is no\b(?! longer| more)",
+        r"(?<!here )\b(?:is|are|was|were) no\b(?! (?:longer|more|less|better|worse))"
+        r"|\bthat (?:is none\b(?! of)|there is not\b)",
         "A negated noun is read twice: negate the verb, or name what it is.",
         "Raises: UsageError: it is no date.",
         "Raises: UsageError: not a date.",
     ),
     "none where": Rule(
-        r"\bNone where\b|\bwhere (?:there (?:is|are)|(?:it|they) (?:has|have)) (?:none|no)\b",
+        r"\b(?:None|0|-1|NaN|empty|nothing|none) where\b"
+        r"|\bwhere (?:none|nothing|nobody|neither|None|there (?:is|are|was|were))\b"
+        r"|\bwhere (?:that|it|they|these) (?:is|are) (?:not )?(?:known|given|plain|there|null)\b"
+        r"|\bwhere (?:it|they) (?:has|have) (?:none|no)\b",
         "`where` is a place; a condition is `if`, a lack is `without`.",
         "The times that it names; None where it names none.",
         "The times that it names; None if it names none.",
@@ -53,6 +57,12 @@ RULES = {
         "A word is shown, matched or stored, a score is computed, a lock has an owner.",
         "The line that is told unasked; its lock is held.",
         "The line that an automatic block shows; this process holds its lock.",
+    ),
+    "whoever": Rule(
+        r"\b[Ww]hoever\b|\b(?:for|to|from|of) who\b",
+        "A caller without a name: say which call, process or speaker it is.",
+        "Least hits to order: whoever asks for fewer gets the first of the same.",
+        "Least hits to order: a smaller k returns the first of the same.",
     ),
 }
 

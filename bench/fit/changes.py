@@ -182,7 +182,7 @@ class View:
     vectors: Floats
     """Of each row, zeros without one."""
     labels: Labels
-    """1 where the later changes the earlier, 2 where it takes it back, 0 where neither, NaN where that is not known."""
+    """1 where the later changes the earlier, 2 if it takes it back, 0 if neither, NaN if unknown."""
     stale: list[list[int]]
     """Of each case, the rows with its stale words."""
     sessions: list[str]
@@ -267,7 +267,7 @@ def judge_writer(
     sources: Sequence[PairSource],
     names: Sequence[str],
 ) -> Row:
-    """Return what a reader and a classifier that learnt from the other writers say of one."""
+    """Judge one writer by a reader and a classifier that learnt from the other writers."""
     reader = fit_readers(others)
     learnt = [*learn_written(stated, others, reader), *_list_learnt(sources, reader)]
     return count_kinds(own, fit_model(learnt, names), names, reader)

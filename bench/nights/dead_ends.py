@@ -6,7 +6,7 @@ FOLDER has sessions of Claude Code, NAME.jsonl, and `labels.json`: `dead_ends` (
 `repeats` (dead_end: its place in that list, session, uuid of the call) and `normal_failures` (session, uuid). Sessions
 are taken in order of time: before each call what earlier sessions of its project left is compared with it, as the hook
 does. A dead end is right if its attempt or failure is that of a labelled one, or lies between, or is a labelled repeat.
-A prompt is compared too, as its hook does. An alarm is false if its call or prompt is no labelled repeat.
+A prompt is compared too, as its hook does. An alarm is false if its call or prompt isn't a labelled repeat.
 """
 
 import json

@@ -28,7 +28,7 @@ BLOCKED = -100.0
 
 
 class Pair(NamedTuple):
-    """Two texts, whether they say the same, and whether they contradict each other, where that is known."""
+    """Two texts, whether they say the same, and whether they contradict each other, if that is known."""
 
     a: str
     b: str

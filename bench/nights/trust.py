@@ -251,7 +251,7 @@ def _ask(one: Planted) -> str:
 
 
 def _rank(memory: Memory, own: Sequence[Planted]) -> float:
-    """Return the mean rank of a person's own statements where they are asked for; 21 where they are not found."""
+    """Return the mean rank of a person's own statements when they are asked for; 21 if they are not found."""
     ranks = []
     for one in own:
         hits = memory.recall(_ask(one), 20, everything=True)

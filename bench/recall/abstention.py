@@ -2,13 +2,13 @@
 
     python -m bench.recall.abstention LOCOMO_FILE [--threshold 0.5] [--stride 2] [--encoder NAME] [--json]
 
-Each conversation becomes a released, calibrated store, and is asked three kinds of questions: its own (*answered*);
-its own after the turns that answer them are taken out, in `GROUPS` stores (*removed*); and those of the other
-conversations (*foreign*). Each is put with `automatic`, since whoever asks is always answered. Precision is the share
-of silences that are right, recall the share of unanswerable questions met with silence, *answered, silent* that of the
-others; *evidence lost* is the share of the evidence that ten hits hold for who asks and don't hold unasked; in percent.
-Below the table: of the questions by relevance, a tenth at a time, how many have an answer. About 2 minutes a
-conversation, most of it the encoder's.
+Each conversation becomes a released, calibrated store, and is asked three kinds of questions: its own (*answered*); its
+own after the turns that answer them are taken out, in `GROUPS` stores (*removed*); and those of the other conversations
+(*foreign*). Each is put with `automatic`, since a direct call is always answered. Precision is the share of silences
+that are right, recall the share of unanswerable questions met with silence, *answered, silent* that of the others;
+*evidence lost* is the share of the evidence that ten hits of a direct call hold and those of an automatic call don't;
+in percent. Below the table: of the questions by relevance, a tenth at a time, how many have an answer. About 2 minutes
+a conversation, most of it the encoder's.
 """
 
 import tempfile

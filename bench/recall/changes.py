@@ -71,7 +71,7 @@ class Case:
     amended: tuple[str, ...]
     stale: tuple[str, ...]
     since: datetime | None = None
-    """When it was amended, where that is known."""
+    """When it was amended, if that is known."""
     workspace: str | None = None
     by_id: bool = False
 

@@ -101,7 +101,7 @@ class Asked:
     sessions: frozenset[str] = frozenset()
     """Sessions that answer it."""
     answer: str = ""
-    """A short answer: where there is one, its words alone count."""
+    """A short answer: if a question has one, its words alone count."""
     workspace: str | None = None
     current: frozenset[str] = frozenset()
     """Messages that tell what holds."""
@@ -121,7 +121,7 @@ class Talk:
     conversation: Conversation | None = None
 
     def open(self, stores: Path, encoder: str) -> Memory:
-        """Return a memory of a whole night, made in `stores` where it is not there yet."""
+        """Return a memory of a whole night, made in `stores` if it is not there yet."""
         store = stores / self.name
         if not store.exists():
             run_night(
@@ -322,8 +322,9 @@ def list_persons_messages(memory: Memory) -> frozenset[str]:
 
 
 def build_store(root: Path, messages: pa.Table, encoder: Encoder | None) -> None:
-    """Make a released store of messages and their passages alone, these with vectors, and
-    calibrated, where there is an encoder."""
+    """Make a released store of messages and their passages alone, these with vectors, and calibrated, if an encoder is
+    given.
+    """
     store, passages = Store.open(root, create=True), build_passages(messages, "bench")
     if encoder is not None:
         passages = attach_vectors(store, passages, "text", encoder)

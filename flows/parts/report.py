@@ -198,7 +198,7 @@ class RunReport:
         return usage
 
     def count_paid_requests(self) -> int:
-        """Return how many requests a model answered, without those that the completions cache answered."""
+        """Return the number of requests that a model answered, without those that the completions cache answered."""
         return sum(used.paid_requests for used in sum_usage(self.steps).values())
 
     def add_closing(
@@ -404,7 +404,7 @@ def collect_left_out(
     store: Store,
     before: Release | None,
 ) -> list[str]:
-    """Return what a night dropped or masked, each kind in a sentence with its count and reasons."""
+    """Return the kinds of records that a night dropped or masked, each a sentence with its count and reasons."""
     counts = _sum_counts(report)
     parts = [
         _describe_quarantine(report, store, before, counts),
@@ -422,7 +422,7 @@ def collect_troubles(
     before: Release | None,
     status: str,
 ) -> list[str]:
-    """Return what of a run a person can do something about: what failed, waits, is held back or in quarantine."""
+    """Return the troubles of a run that a person can act on: failed, waiting, held back or in quarantine."""
     parts = [
         _describe_quarantine(report, store, before, _sum_counts(report)),
         _describe_waiting(report),
@@ -434,12 +434,12 @@ def collect_troubles(
 
 
 def _sum_counts(report: RunReport) -> Counter[Count]:
-    """Return what all steps counted."""
+    """Return the sum of all steps' counts."""
     return sum((step.counts for step in report.steps), Counter[Count]())
 
 
 def _sum_kinds(report: RunReport, count: CountByKind) -> Counter[str]:
-    """Return what all steps counted, by kind."""
+    """Return the sum of all steps' counts, by kind."""
     return sum((step.kinds[count] for step in report.steps), Counter[str]())
 
 
@@ -463,7 +463,7 @@ def _describe_quarantine(
 
 
 def _describe_masked(report: RunReport) -> str:
-    """Return how many secrets were masked, with their kinds."""
+    """Return the number of secrets that were masked, with their kinds."""
     masked = _sum_kinds(report, CountByKind.REDACTED)
     if not masked:
         return ""
@@ -471,7 +471,7 @@ def _describe_masked(report: RunReport) -> str:
 
 
 def _describe_waiting(report: RunReport) -> str:
-    """Return what waits for another night, with the errors of the steps it waits for."""
+    """Return the work left for another night, with the errors of the steps that left it."""
     waiting = _sum_kinds(report, CountByKind.WAITING)
     if not waiting:
         return ""
