@@ -789,7 +789,7 @@ class Memory:
             return []
 
     def name_project(self, workspace: str | None) -> str | None:
-        """Return the shown name of a project: its last part, or more where another has that too."""
+        """Return the shown name of a project: its last part, or more if another project has the same."""
         with suppress(*TROUBLE):
             return self.get_view().name_project(workspace)
         return name_last_part(workspace) if workspace else None

@@ -130,7 +130,7 @@ for heading, commands in COMMANDS.items():
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
 )
 def call_hook(context: typer.Context) -> None:
-    """Answer a hook. Clients call it, and come here only where `slowwave.__main__` is not what runs."""
+    """Answer a hook. Clients call it, and come here only if `slowwave.__main__` does not run."""
     hook(context.args)
 
 

@@ -193,7 +193,7 @@ def _rank_others(
     likelihoods: Mapping[str, float],
     named: str | None,
 ) -> list[Line]:
-    """Return the other message of each hit's turn, where it is cited too: a person's whole, of an answer the passage
+    """Return the other message of each hit's turn, if it is cited too: a person's whole, of an answer the passage
     that was found.
     """
     found = {hit.id: hit for hit in hits if hit.get_beside()}

@@ -134,7 +134,7 @@ class Line:
     score: float | None = None
     """Recall's, of a hit."""
     gist: str = ""
-    """The whole message in a sentence, where gists are made."""
+    """The whole message in a sentence, if gists are made."""
     rule: str = ""
     """The category of a standing rule or preference that touches the question; empty for other lines."""
     clock: bool = False
@@ -150,7 +150,7 @@ class Part:
     name: Name
     lines: tuple[Line, ...]
     left_out: str = ""
-    """How much more there is; empty if there is nothing, or that is not told."""
+    """The number of further lines, in words; empty if there are none, or the part does not show it."""
 
 
 def render_markdown(parts: Sequence[Part], unsure: bool = False) -> str:
@@ -200,7 +200,7 @@ def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
 
 
 def format_line(line: Line) -> str:
-    """Return a line as it is shown: the time of day and the rule's mark where it has them, who said it, the text."""
+    """Return a line as it is shown: the time of day and the rule's mark if it has them, who said it, the text."""
     at = line.source.at
     clock = f"{format_clock(at)} " if line.clock and at else ""
     rule = f"[{line.rule}] " if line.rule else ""

@@ -23,7 +23,7 @@ ChangeStatus = Literal["superseded", "perhaps superseded", "said since"]
 GROUPS = frozenset({"summary", "topic"})
 """Kinds that tell of many messages, by any speaker."""
 QUOTE_CHARS = 200
-"""Length of a quote where no passage or claim gives one."""
+"""Length of a quote if no passage or claim gives one."""
 CONFIDENT = 0.7
 """Relevance from which an answer is taken to be about the query (`docs/decisions/002-ranking-and-silence.md`)."""
 LEANING_WORDS = 3
@@ -152,11 +152,11 @@ class Hit(Shown):
     are asked for."""
     pair: tuple[Fragment, ...] = ()
     """A message's exchange in the order it was said: a question with its answer, and after an assistant's message that
-    was found what the user said next, where that leans on it. Other kinds come alone."""
+    was found what the user said next, if that leans on it. Other kinds come alone."""
     relevance: float | None = None
     """0 to 1 on the release's own scale, which the floors are on; None if it can't be computed."""
     superseded_by: str | None = None
-    """The claim that holds in its place, where the status is superseded."""
+    """The claim that holds in its place, if the status is superseded."""
     perhaps_superseded_by: str | None = None
     """A later claim that may change what this one says; the night could not tell, and both stand."""
     successor: Successor | None = None
@@ -166,7 +166,7 @@ class Hit(Shown):
     not_in_code: tuple[CodeCheck, ...] = ()
     """What it names and the checkout it is about had, and does not have any more."""
     claim: str | None = None
-    """Of a message: the claim that was made of it, where one was found; what follows is that claim's."""
+    """Of a message: the claim that was made of it, if one was found; what follows is that claim's."""
     category: str | None = None
     """Of a claim, as all below: what kind of claim it is."""
     confidence: float | None = None
@@ -183,7 +183,7 @@ class Hit(Shown):
     trust: str | None = None
     """A Trust: where its words come from, the least trusted of them; None of a topic."""
     space: str | None = None
-    """The space that it is from, where several spaces were searched."""
+    """The space that it is from, if several spaces were searched."""
 
     @property
     def said_at(self) -> datetime | None:
@@ -202,7 +202,7 @@ class Hit(Shown):
         return added if added.startswith("(") else self.claim
 
     def get_reply(self) -> str | None:
-        """Return the user's words next to an assistant's message of the exchange, where they lean on it: they may take
+        """Return the user's words next to an assistant's message of the exchange, if they lean on it: they may take
         it back.
         """
         for fragment, next_one in pairwise(self.pair):

@@ -124,7 +124,7 @@ class LiveRelease:
             root: the store's folder.
             space: a folder in it.
             named: a release's id or name, which stays; None for the live one.
-            note: told with each answer that a newer release can't be read.
+            note: called with each answer if a newer release can't be read.
         """
         self.root = root
         self.space = space
@@ -244,8 +244,8 @@ class QueryVectors:
 
         Args:
             chosen: the encoder in the settings; may be a folder, of which releases keep the last part.
-            given: takes the place of what a release names, where the names agree.
-            note: told what could not be had.
+            given: takes the place of the release's encoder, if the names agree.
+            note: called with the reason if an encoder can't be used.
         """
         self.chosen = chosen
         self.given = given

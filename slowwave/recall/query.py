@@ -332,7 +332,7 @@ class QueryPlan:
 
     @property
     def vector_with_names(self) -> Vector | None:
-        """The vector of the query as it was put, where names make it another."""
+        """The vector of the query as it was put, if names change it."""
         return None if self.nameless_text == self.query.text else self.full_vector
 
 

@@ -139,7 +139,7 @@ class Search:
 
         Args:
             encoded: vectors of texts, all in one call; empty when there is no encoder.
-            note: told what could not be used.
+            note: called with the reason if something can't be used.
             reranker: orders the first hits of each answer anew.
         """
         self.view = view
@@ -577,12 +577,12 @@ def merge_kinds(by_kind: Sequence[Sequence[Candidate]], k: int = 60) -> list[Can
     """Return lists of several kinds, each best first, as one in which each hit is another piece of evidence; a single
     kind's list is returned as it is.
 
-    Messages lead in their own order: they hold what was said. A claim made of one message, or in a message's own
-    words, is attached to it (`Candidate.claim`) and takes no place; so is one made of the other message of its turn, if
-    the message itself has none. A claim made of several messages takes turns with the messages where one of them was
-    found. Claims of messages that were not found follow; then summaries, without those in a found message's own words
-    (as that of a session of one message), and topics.
-    Scores become reciprocal ranks, since those of different kinds don't compare.
+    Messages lead in their own order: they hold what was said. A claim made of one message, or in a message's own words,
+    is attached to it (`Candidate.claim`) and takes no place; so is one made of the other message of its turn, if the
+    message itself has none. A claim made of several messages takes turns with the messages if one of them was found.
+    Claims of messages that were not found follow; then summaries, without those in a found message's own words (as that
+    of a session of one message), and topics. Scores become reciprocal ranks, since those of different kinds don't
+    compare.
     """
     lists = {rows[0].kind: rows for rows in by_kind if rows}
     if len(lists) < 2:

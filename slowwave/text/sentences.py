@@ -72,7 +72,7 @@ class Sentence:
 def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
     """Return the trimmed sentences of `text`, in order. Pieces without a letter or digit are left out.
 
-    `names` of speakers are cut off at a sentence's start or end, where they only address somebody.
+    `names` of speakers are cut off at a sentence's start or end, if they only address somebody.
     """
     opener, closer = _compile_trimmers(names)
     sentences: list[Sentence] = []

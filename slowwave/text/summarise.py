@@ -55,7 +55,7 @@ def build_extractive_summary(
     chosen = _select_central_sentences([s for _, s in own], around, max_words)
     if not chosen:
         return truncate_words(own[0][1], max_words)
-    # in their order, the speaker named where it changes
+    # in their order, the speaker named when it changes
     pieces: list[str] = []
     before: str | None = None
     for speaker, sentence in (own[i] for i in sorted(chosen)):

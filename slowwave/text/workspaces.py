@@ -579,7 +579,7 @@ def _normalise(path: str) -> tuple[str, str | None]:
 def _find_near(plain: str, drive: str | None) -> tuple[Path, bool]:
     """Return the existing folder of a path, or the nearest one above it, and True if it is the folder itself.
 
-    A Windows folder is also searched where its drive is mounted.
+    A Windows folder is also searched below the mount of its drive.
     """
     rest = drive[2:].replace("\\", "/") if drive and drive[1:2] == ":" else ""
     mounts = (

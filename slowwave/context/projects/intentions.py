@@ -72,7 +72,7 @@ MAJOR = re.compile(r"(?<![\w/.-])v(\d{1,3})\b(?!\.\d)")
 FILE = re.compile(
     r"(?<![\w/])[\w./-]*[^\W\d_]\w*\.[^\W\d_]\w{0,9}\b|(?<!\w)\.[^\W\d_][\w.-]+"
 )
-"""A name with an ending: a file's, where an edited file has it."""
+"""A name with an ending: a file's, if an edited file has it."""
 FROM = r"(?:v?\d[\d.]*\W{0,8}(?:→|->|=>|\bto\b)\W{0,8})?"
 """The version before the new one: `^5.14.1 → ^6.0.2`."""
 BEFORE = re.compile(r"([^\W\d_][\w-]*)[\"'\s:=<>~^@]{1,6}v?$")
@@ -99,7 +99,7 @@ ENOUGH = 6.5
 """Rarity of the words together that a prompt shares with a topic, at least: one rare word, or two less so."""
 SURE = 0.3
 """Probability of being a plan from which words may tell its moment, a weekday or a part of a month: a plan of less
-counts only where it names a date, a version or a file. It is that of two readings of .4 each."""
+counts only if it names a date, a version or a file. It is that of two readings of .4 each."""
 HOLDS = 0.5
 """Least confidence of a claim other than a plan to wait for the day that it names."""
 NEAR = 2.0
@@ -547,7 +547,9 @@ def _split_humps(text: str) -> str:
 
 
 def _drop_measures(text: str, lexicon: Lexicon) -> str:
-    """Return a text without the numbers that a unit of measure follows, or a noun where nouns have a capital."""
+    """Return a text without the numbers that a unit of measure follows, or a noun if the language's nouns have a
+    capital.
+    """
 
     def is_measure(match: re.Match[str]) -> bool:
         is_noun = lexicon.has_capital_nouns and match[1][0].isupper()
@@ -916,7 +918,7 @@ def _make_intentions(
     quote: str,
     talk: ProjectTalk,
 ) -> list[Intention]:
-    """Return a claim as an intention, or as several where its parts wait for different things. A claim other than a
+    """Return a claim as an intention, or as several if its parts wait for different things. A claim other than a
     plan waits for its day alone.
 
     Args:
@@ -970,7 +972,7 @@ def read_line(
     *,
     is_sure: bool = True,
 ) -> list[Intention]:
-    """Return a line of a plan as an intention, or as several where its parts wait for different things.
+    """Return a line of a plan as an intention, or as several if its parts wait for different things.
 
     A part that names no day, version, file or name belongs to the part before it, else to the one behind: it is mostly
     a reason. Where no part does, the words of all parts tell the topic.
@@ -1053,7 +1055,7 @@ def read_words(
         2 * sum(weigh_word(word) == unseen for word in said) <= len(said)
     )
     found = list_names(part, talk.first, lexicon)
-    # where all nouns have a capital, the words before it tell a name
+    # if all nouns have a capital, the words before it tell a name
     certain = set(words) if lexicon.has_capital_nouns else rare
     names = tuple(name for name in found if name in certain)
     if names and (is_counted or len(names) == 1):
@@ -1067,7 +1069,7 @@ def read_words(
 
 
 def split_parts(text: str) -> list[str]:
-    """Return the lines of a text; of a line the parts between commas, where both sides have words enough."""
+    """Return the lines of a text; of a line the parts between commas, if both sides have words enough."""
     parts: list[str] = []
     for line in text.splitlines():
         begun = len(parts)

@@ -435,7 +435,7 @@ def _cut_gone(
 def _drop_contained(
     claims: Sequence[StandingClaim], cited: Mapping[str, str]
 ) -> list[StandingClaim]:
-    """Return the claims without those that a longer claim of the same message begins with: an answer is also told with
+    """Return the claims without those that a longer claim of the same message begins with: an answer is also shown with
     its question behind it.
     """
     longer = defaultdict[str, list[str]](list)

@@ -240,7 +240,7 @@ class LLM:
         """Free a GPU that others need. An engine without one stays open, since opening can take a minute."""
 
     def close(self) -> None:
-        """Free what the engine holds (GPU memory, connections). A later `complete` opens it again."""
+        """Free the engine's GPU memory and connections. A later `complete` opens it again."""
 
 
 class Layer(LLM):

@@ -163,7 +163,7 @@ class RowIndex:
     workspace: Ints
     workspaces: tuple[str, ...]
     moment: Ints
-    """Microseconds since 1970, UTC; NO_TIME where unknown."""
+    """Microseconds since 1970, UTC; NO_TIME if unknown."""
     speaker: Ints
     """Place in `speakers`; -1 if nobody is named."""
     speakers: tuple[str, ...]

@@ -783,7 +783,7 @@ def retrieve_claims(
 ) -> Candidates:
     """Return candidates among the claims: the nearest, and those made in as many passages that match.
 
-    `full_text`: whether the claims' own full text may be asked; it is where something else is missing.
+    `full_text`: whether the claims' own full text may be asked; it is if something else is missing.
     """
     pool = POOLS["claim"]
     rows = find_claims(view, plan.query)

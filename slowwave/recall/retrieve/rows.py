@@ -4,7 +4,7 @@ text or by vector; and the names in a query, spelt as in memory.
 Lance filters summaries and topics itself. A condition on passages or claims (workspace, times, speaker, files) is a
 mask over all of them: of what an index brings the rows that pass are kept, and more are asked for until enough have.
 Paths are met as tools and people write them: whole, from a workspace on, or by their last parts. Vectors are compared
-one by one where they are in memory (`Tables.load_vectors`); else an index finds the nearest. Nothing that stands in a
+one by one if they are in memory (`Tables.load_vectors`); else an index finds the nearest. Nothing that stands in a
 query is ever parsed.
 """
 
@@ -51,11 +51,11 @@ Scores = npt.NDArray[np.float64]
 MAX_TERMS = 256
 """Terms that are looked up together; the encoder reads about as many words."""
 MORE = 1.5
-"""How many more rows than should be needed are asked for, where not all of them pass: they lie unevenly."""
+"""How many more rows than should be needed are asked for, if not all of them pass: they lie unevenly."""
 PROBES = 20
 REFINED = 10
 """Cells of an index of vectors that a query for most rows looks into, of 4,096 rows; and how many times as many rows as
-are asked for are compared whole, where the index is coarse."""
+are asked for are compared whole, if the index is coarse."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,8 +131,8 @@ class Rows:
         limit: int,
         search: Callable[[int], Mapping[str, Any]],
     ) -> pa.Table:
-        """Return the best rows of a search that may answer, with their `_rowid`; where they are as frequent among its
-        rows as elsewhere the first look has enough.
+        """Return the best rows of a search that may answer, with their `_rowid`; if they are as frequent among its rows
+        as elsewhere the first look has enough.
         """
         dataset = self.view.open_dataset(self.table)
         rows = self.view.count(self.table)
@@ -777,7 +777,7 @@ def strip_names(view: View, query: Query, *, full_text: bool) -> str:
         )
         if not removed or not extract_content_words(bare):
             continue
-        # where hardly any passage of the workspace has it; a word said too often for all its passages to be looked up
+        # if hardly any passage of the workspace has it; a word said too often for all its passages to be looked up
         # isn't a name
         here = view.passages.workspace == number
         lookups = [

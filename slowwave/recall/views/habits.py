@@ -54,8 +54,7 @@ class Habit(Shown):
     sessions: int
     share: float | None
     """Support by the turns of the rarer file, or of the one asked for; by those of the first step; of a command the
-    runs that went well, where most tell.
-    """
+    runs that went well, if most runs tell."""
     lift: float | None
     first_at: datetime | None
     last_at: datetime | None

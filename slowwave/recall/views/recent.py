@@ -44,7 +44,7 @@ class RecentTurn(Shown):
     said_at: datetime
     text: str
     gist: str | None
-    """In a sentence, where gists are made."""
+    """In a sentence, if gists are made."""
     keywords: tuple[str, ...]
     """Of its gist, and of the claims that were made of it."""
     tags: tuple[str, ...]

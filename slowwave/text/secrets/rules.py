@@ -17,7 +17,7 @@ MARK = "[redacted:"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A kind of secret: the pattern's group `secret`, or all it matches, is replaced where `holds` agrees."""
+    """A kind of secret: the pattern's group `secret`, or all it matches, is replaced if `holds` agrees."""
 
     name: str
     pattern: re.Pattern[str]
@@ -262,7 +262,7 @@ _COOKIE = re.compile(
     r"(?P<secret>(?:[\w.-]{1,64}=[^\s;\"'\\]{0,11};[ \t]?){0,20}"
     r"[\w.-]{1,64}=(?=[^\s;\"'\\\d]{0,400}\d)[^\s;\"'\\]{12,4000}[^\n\"'\\]{0,4000})"
 )
-"""The pairs of a cookie's header from its first to the last, where one has a value that is made by a machine."""
+"""The pairs of a cookie's header from its first to the last, if one has a value that is made by a machine."""
 _ONE = r"(?=[A-Za-z-]{0,12}\d)(?:[A-Za-z0-9]{8,16}|[A-Za-z0-9]{4,6}(?:-[A-Za-z0-9]{4,6}){1,3})\b"
 _GAP = r"[\s,;*]{1,9}(?:\d{1,2}[.)] ?|- )?"
 _CODES = re.compile(
