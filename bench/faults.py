@@ -121,7 +121,7 @@ class Outcome:
     lost: int = 0
     wrong: int = 0
     seconds: float = 0.0
-    """Without a release that can be read, where there had been one."""
+    """An earlier release can no longer be read."""
     broken: list[str] = field(default_factory=list)
     """What no invariant allows, with the fault's place."""
 

@@ -61,7 +61,7 @@ def render_requirements() -> str:
 
 
 def count_packages(way: str, without: Collection[str] = ()) -> Row:
-    """Return packages and megabytes of one way to install, or what of it is not installed here."""
+    """Return packages and megabytes of one way to install, or the packages of it that are not installed here."""
     name = f"{way} without torch" if without else way
     try:
         packages = find_packages(way, without)

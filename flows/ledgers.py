@@ -370,7 +370,7 @@ def _count_agreements(
     rows: list[ListedMerge],
     everything: bool,
 ) -> list[str]:
-    """Return a line on the claims that another one agrees with; where they are not listed, how to list them."""
+    """Return a line on the claims that another one agrees with; if they are not listed, the command that lists them."""
     rules = Counter(row["rule"] for row in rows)
     counts = " and ".join(f"{count} {rule}" for rule, count in sorted(rules.items()))
     told = "" if everything else ": `--all` lists them"

@@ -46,7 +46,7 @@ def describe_run(
     Args:
         settings: of the store and space.
         run_id: its id, or its first characters; empty for the last run that ended.
-        live: the live release, where it is open already.
+        live: the live release, if it is open already.
         places: the workspaces whose claims are listed; None for all.
 
     Raises:

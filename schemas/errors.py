@@ -57,7 +57,7 @@ class StoreError(SlowwaveError):
 
 
 class StoreMissing(StoreError):
-    """There is no store, or no such space, where one was expected."""
+    """An expected store or space does not exist."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

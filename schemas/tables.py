@@ -69,7 +69,7 @@ def string_field(
 
 
 def vector_field(name: str = "vector") -> pa.Field:
-    """Return a column of vectors of unit length; null where embeddings are off."""
+    """Return a column of vectors of unit length; null if embeddings are off."""
     return pa.field(name, VECTOR)
 
 

@@ -47,7 +47,7 @@ def is_lasting(error: Exception) -> bool:
 def do_apart(
     units: Sequence[U], do: Callable[[Sequence[U]], object]
 ) -> dict[U, Exception]:
-    """Do some units' work, all at once where that goes; return what was raised of those that can't be done.
+    """Do some units' work, all at once if possible; return what was raised of those that can't be done.
 
     Raises:
         Exception: what `is_lasting`.

@@ -38,7 +38,7 @@ _changing = Lock()
 def show_progress(
     label: str, total: float | None = None
 ) -> Iterator[Callable[[float], None]]:
-    """Show what the block does, on stderr where that is a terminal; call what is yielded with the number of items done
+    """Show the block's work, on stderr if that is a terminal; call what is yielded with the number of items done
     since. Without a `total` the line has no end.
     """
     with _changing:

@@ -120,9 +120,9 @@ LETTERS_PENALTY = 0.3
 TWICE = 2
 """Pairs whose later statement has a run of letters anew, for it to have a weight."""
 EASY = 10
-"""Of so many pairs that are easily told from changes one is learnt from, with their weight."""
+"""One of so many easy pairs (clearly not changes) is learnt from, with the weight of all."""
 HARD = 0.03
-"""Probability of a change from which a pair is not easily told from one."""
+"""Least probability of a change for a pair that isn't easy."""
 BARE = 3
 """Of so many views of a file one is learnt from without the reader, as for the vectors of another encoder."""
 PAIR_WEIGHT = 2

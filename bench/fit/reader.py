@@ -5,7 +5,7 @@
 Every file `statements_*.jsonl` of the folder holds the sessions of one writer. Each writer is judged by a reader of the
 others' sessions. Columns, a row a kind and writer: *labelled* sentences of that kind, *AP* the average precision,
 *precision* and *recall* of what reaches .5. The last rows, *told*, are of what holds beyond its session; *cues* are the
-precision and recall of the cue phrases on the same sentences, where they name the kind. `--write` fits all writers and
+precision and recall of the cue phrases on the same sentences, if they name the kind. `--write` fits all writers and
 writes the reader that ships.
 """
 

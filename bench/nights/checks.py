@@ -77,7 +77,7 @@ def find_archive(folder: Path, package: str, version: str) -> Path | None:
 
 
 def commit_archive(repository: Path, archive: Path, day: str) -> None:
-    """Commit what an archive holds, in place of what the repository has."""
+    """Commit an archive's files in place of the repository's."""
     repository.mkdir(parents=True, exist_ok=True)
     who = {
         f"GIT_{role}_{what}": "bench"

@@ -71,7 +71,7 @@ class Count:
 def measure(
     folder: Path, scratch: Path = SCRATCH, *, projects: Sequence[str] = ()
 ) -> Figures:
-    """Return precision, recall, repeats told and false alarms."""
+    """Return precision, recall, repeats that were shown and false alarms."""
     labels = json.loads((folder / "labels.json").read_text(encoding="utf-8"))
     sessions = [
         one

@@ -39,7 +39,7 @@ class Tellings:
 
     told: set[int] = field(default_factory=set)
     lost: dict[int, str] = field(default_factory=dict)
-    """Where each label that was not told was lost."""
+    """The step at which each label that was not shown was lost."""
     moments: int = 0
     wrong: int = 0
     notes: list[str] = field(default_factory=list)

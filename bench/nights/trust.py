@@ -5,8 +5,8 @@
 Two hundred statements, made of templates, come in by five channels: pages of the web and tools' output that an agent
 repeats, mails that a person pastes, sub-agents, and learnings of another memory. Each is said in two sessions, so that
 it might be a rule. Forty others are a person's own. A row a channel: *rules* (standing claims, also those that agents
-found), *files* (lines of the project's block and skill), *briefing*, *blocks* (lines that have the statement, where it
-is asked for), and *unmarked* (those of them without a mark). For a person's own, *rank* is the mean rank in recall, and
+found), *files* (lines of the project's block and skill), *briefing*, *blocks* (lines that have the statement, if it is
+asked for), and *unmarked* (those of them without a mark). For a person's own, *rank* is the mean rank in recall, and
 *rank alone* that in a memory without the planted ones. About a minute.
 """
 

@@ -6,8 +6,8 @@ FILEs are conversations, a store and a whole extractive night each. What is aske
 line of the message that amends, `query`, `amended` (words of the claim that holds) and `stale` (words of the one that
 does not), each a string or a list of which any will do; or beside it (`X.queries.json` for `X.jsonl`: a list of
 `{workspace, query, current, stale}` with ids of messages). A line of `newer_first.jsonl` is a pair of statements, said
-in two sessions. Of a file without any only the claims are counted: where no session changes what another said, every
-one retired is wrong. With `--llm` a language model then judges the pairs of claims that the night's classifier found
+in two sessions. Of a file without any only the claims are counted: if no session changes what another said, every
+retired claim is wrong. With `--llm` a language model then judges the pairs of claims that the night's classifier found
 likely (`slowwave.tasks.changes`), all of them, and nothing else.
 
 Columns: *claims*; *retired*, by a claim of another session; *linked*, of which another session may have changed them;

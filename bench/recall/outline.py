@@ -31,7 +31,7 @@ QUESTIONS = (
     "Give me an overview of {name}'s plans and what became of them.",
 )
 TOLD = 0.5
-"""Share of an event's words from which it counts as told."""
+"""Share of an event's words from which it counts as shown."""
 
 Event = tuple[str, str]
 """The session that tells of it, and what happened."""

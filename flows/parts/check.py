@@ -1,4 +1,4 @@
-"""Find what is damaged in a space: its files, then the chains of its messages."""
+"""Find the damage in a space: its files, then the chains of its messages."""
 
 from slowwave.schemas.settings import Settings
 from slowwave.store.repair import Checked, check_store

@@ -48,9 +48,9 @@ def show_project(
 ) -> Data:
     """Return a project: rules, what else holds, is open, meant or was left, its last sessions, topics and night.
 
-    A claim that the code no longer bears out stands behind those that hold, and not among the rules. A text stands once: `holds`
-    omits the intentions, and `night` lists what no other list has. What the night learnt is marked as new in the
-    other lists, and counted under `above`.
+    A claim that the code no longer bears out stands behind those that hold, and not among the rules. A text stands
+    once: `holds` omits the intentions, and `night` lists what no other list has. What the night learnt is marked as new
+    in the other lists, and counted under `above`.
     """
     view = at.view
     places = require_workspaces(anchor_workspace(name), view.workspaces)

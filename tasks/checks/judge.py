@@ -449,7 +449,7 @@ class _Scan:
         path: str,
         content: bytes,
     ) -> None:
-        """Note what a file has of it."""
+        """Record the first place of each searched word in a file, and answer the references whose line it has."""
         tokens = list_tokens(content)
         for token in self.words & tokens:
             spelt = _spell(token.decode()).encode()

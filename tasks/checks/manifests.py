@@ -20,7 +20,7 @@ from packaging.version import InvalidVersion, Version
 from slowwave.schemas.vocabulary import CheckKind
 
 Facts = dict[tuple[CheckKind, str], set[str]]
-"""By dependency or script the versions that manifests ask for; empty texts where any will do."""
+"""By dependency or script the versions that manifests ask for; empty texts if any will do."""
 PYTHON = "python"
 NODE = "node"
 ALIASES = {

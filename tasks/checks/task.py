@@ -41,7 +41,7 @@ SECONDS = 30.0
 
 
 def check_claims(job: Job) -> StepReport:
-    """Write what the code says of claims and passages, for each checkout where one of both has changed."""
+    """Write what the code says of claims and passages, for each checkout in which one of both has changed."""
     with report_step(STEP) as report:
         store = job.store
         key = compute_step_key(STEP, VERSION, job.settings.habits)

@@ -4,7 +4,7 @@
    dependency that is removed again; each after something failed or the person spoke.
 2. What the person refused: a call, or what the turn before did where the next turn does otherwise.
 3. A command that failed, never worked in the session, and was left.
-4. Options of a test or a build that failed, where it passed next without them.
+4. Options of a test or a build that failed, if it passed next without them.
 """
 
 import re
@@ -30,7 +30,7 @@ SAME = 0.9
 UNLIKE = 70
 """Likeness of two texts, of 100, below which the one is not a correction of the other."""
 REWRITTEN = 5
-"""Names from which an edit counts as written anew where most of them go, though nothing comes back."""
+"""Names from which an edit counts as written anew if most of them go, though nothing comes back."""
 REFUSING = 200
 """Characters of what a person says in which a refusal stands."""
 FLAGS = re.compile(r"-[A-Za-z]{1,3}")

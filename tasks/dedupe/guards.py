@@ -1,7 +1,7 @@
 """Guards against merging claims that look alike but differ: each returns the reason of its objection, or None.
 
 A fuzzy score does not see a negation, a port or a name; on SICK plain token_set at 90 merges 72% of the contradictions.
-A guard in `STRICT` applies to short claims only, where each word is a large part of the content; in a long claim a
+A guard in `STRICT` applies to short claims only, in which each word is a large part of the content; in a long claim a
 rewording may change any of them.
 """
 

@@ -162,7 +162,7 @@ def leave_out_own_blocks(record: Record) -> Record:
 
 
 _EMPTY = re.compile(r"<([^<>\s/]+)>\s*</\1>")
-"""Tags that a client put around what a hook told."""
+"""Tags that a client put around a hook's text."""
 
 
 def _cut(text: str) -> str:

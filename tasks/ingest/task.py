@@ -122,7 +122,7 @@ class VaultIndex:
         }
 
     def _read_sessions(self) -> None:
-        """Read what is known of each session."""
+        """Read the stored facts of each session."""
         sessions = self._store.read(
             SESSIONS, ["session_id", "native_id", "path", "workspace", "inactive"]
         ).to_pylist()

@@ -17,7 +17,7 @@ CLAIM = "claim"
 def remove_excluded_claims(claims: pa.Table, exclusions: pa.Table) -> pa.Table:
     """Return the claims (`claim_id`, `workspace`, `summary`, `detail`) that are not excluded, by id or by their words.
 
-    A detail is not told where its words are an excluded claim: a decision then stands without its reason.
+    A detail is not shown if its words are an excluded claim: a decision then stands without its reason.
 
     exclusions: rows of EXCLUSIONS.
     """

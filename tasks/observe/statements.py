@@ -49,7 +49,7 @@ KEPT = (*SETTLING, "plan", "report", "retraction")
 STATED = tuple(kind for kind in KEPT if kind != "plan")
 """Kinds that are kept of a sentence if another kind is likelier than a plan."""
 DROPPED = tuple(kind for kind in KINDS if kind not in (*KEPT, "quoted"))
-"""Kinds that are not kept. A sentence that looks quoted may be a rule in a person's list: it is kept, and not told."""
+"""Kinds that are not kept. A sentence that looks quoted may be a rule in a person's list: it is kept, and not shown."""
 UNSAID = tuple(kind for kind in KINDS if kind not in (*SETTLING, "plan", "report"))
 """Kinds that state nothing that holds: such a sentence is less likely to be shown."""
 SETTLED = ("rule", "decision", "correction", "refused")

@@ -218,7 +218,7 @@ def _tell_settled(
 
 
 def _tell_report(answers: Sequence[WeighedSentence], words: int) -> list[str]:
-    """Return the end of the last message that `answers` are from, where an agent reports the outcome."""
+    """Return the end of the last message that `answers` are from: there an agent reports the outcome."""
     last = max((s.turn for s in answers), default=0)
     report = [s for s in answers if s.turn == last and not s.asks]
     closing = list(dict.fromkeys(s.text for s in reversed(report) if s.prose)) or [
