@@ -351,7 +351,7 @@ def _find_answered_place(answer: SpokenSentence, last: TurnSentences) -> int | N
     """Return the index of the sentence of the turn before that shares most words with an answer, or None.
 
     It is a question, or what a model proposed to a person behind its last question: what was stated before is not what
-    is asked for. If no question shares a word, it is the last one. A figure is no shared word, since figures of two
+    is asked for. If no question shares a word, it is the last one. A figure is not a shared word, since figures of two
     matters may be equal: "The cache may take 500 GB. What is the limit of uploads?"
     """
     words = _extract_matter(answer.text)
