@@ -178,7 +178,7 @@ USAGE_WORDS: Mapping[str, str] = {
     "prefix_tokens": "prefix-cache tokens",
     "answer_tokens": "answer tokens",
 }
-"""Of the fields of `ModelUsage`, in the order of a report's columns."""
+"""The words for the fields of `ModelUsage`, in the order of a report's columns."""
 
 
 def describe_counts(

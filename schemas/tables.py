@@ -88,7 +88,7 @@ class ChainRow(TypedDict, total=False):
 
 
 NO_CHAIN = ChainRow(chain_id=None, chain_at=None, chain_likely=None)
-"""Of a row that no later claim changed."""
+"""The chain columns of a row that no later claim changed."""
 
 
 def chain_fields() -> tuple[pa.Field, ...]:

@@ -30,7 +30,7 @@ class ShardStep:
     name: str
     settings: str
     schema: pa.Schema
-    """Of the result, also for a shard without rows."""
+    """The schema of the result, also for a shard without rows."""
     do: Callable[[pa.Table], pa.Table]
     """A function of a module, or a `partial` of one, so that it can be sent to another machine."""
     uses: Literal["cpu", "encoder"] = "cpu"

@@ -52,6 +52,12 @@ RULES = {
         "The times that it names; None where it names none.",
         "The times that it names; None if it names none.",
     ),
+    "fragment": Rule(
+        r"^Of (?:a|an|the|each|all|those|what)\b",
+        "A text that begins with its owner lacks a noun: name the value.",
+        "Of an edit: what it writes.",
+        "The text that an edit writes.",
+    ),
     "told": Rule(
         r"\b(?:is|are|was|were|be|been) (?:told|heard|held)\b(?! back)",
         "A word is shown, matched or stored, a score is computed, a lock has an owner.",

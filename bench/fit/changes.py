@@ -97,7 +97,7 @@ TREES = {
     "max_iter": 120, "learning_rate": 0.1, "max_leaf_nodes": 12, "min_samples_leaf": 30, "l2_regularization": 5.0,
     "max_features": 0.3, "random_state": 0,
 }  # fmt: skip
-"""Of the classifier; others of half or twice as much differ by less than .005 of average precision."""
+"""The classifier's settings; others of half or twice as much differ by less than .005 of average precision."""
 
 KINDS = (
     "affirmed",
@@ -148,9 +148,9 @@ class Writer:
     name: str
     rows: list[dict[str, Any]]
     vectors: Vectors
-    """Of each pair's earlier and later statement, in turn."""
+    """The vectors of each pair's earlier and later statement, in turn."""
     views: "list[list[View]]"
-    """Of each pair: alone, without vectors, and among other claims."""
+    """Views of each pair: alone, without vectors, and among other claims."""
 
 
 @dataclass(frozen=True)
@@ -178,15 +178,15 @@ class View:
 
     known: Evidence
     texts: list[str]
-    """Of each row."""
+    """The text of each row."""
     vectors: Floats
-    """Of each row, zeros without one."""
+    """The vector of each row, zeros without one."""
     labels: Labels
     """1 where the later changes the earlier, 2 if it takes it back, 0 if neither, NaN if unknown."""
     stale: list[list[int]]
-    """Of each case, the rows with its stale words."""
+    """The rows with each case's stale words."""
     sessions: list[str]
-    """Of each row."""
+    """The session of each row."""
 
     def build_matrix(self, names: Sequence[str], readers: Readers | None) -> Floats:
         """Return the features of the pairs, with what readers read of them."""

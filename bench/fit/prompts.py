@@ -56,7 +56,7 @@ MODELS = {
     "replies": ("replies.tsv", "assent", REPLIES_FILE, ASSENTS),
     "objections": ("", "", OBJECTIONS_FILE, OBJECTS),
 }
-"""Of each model: its labelled prompts, the label that it looks for, its file and its threshold."""
+"""For each model: its labelled prompts, the label that it looks for, its file and its threshold."""
 OBJECTING = {"refused", "correction"}
 """Kinds of statements in a message that objects."""
 ENCODER = "all-MiniLM-L6-v2"

@@ -1,4 +1,5 @@
-"""Of what the observer keeps, how much is worth it? Held against sentences of real talk that were labelled by hand.
+"""How many of the sentences that the observer keeps are worth it? Held against sentences of real talk that were
+labelled by hand.
 
     python -m bench.nights.worth PATH… [--labels data/labelled/worth.tsv] [--json]
 

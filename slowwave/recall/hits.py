@@ -106,7 +106,7 @@ class Fragment:
     """The transcript's own id, in the session that the hit's source names."""
     text: str
     changes: tuple[Change, ...] = ()
-    """Of the other message of a turn that was found: its sentences that a later claim changed, or perhaps did."""
+    """The other message's sentences that a later claim changed, or perhaps did, if a turn was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +162,13 @@ class Hit(Shown):
     successor: Successor | None = None
     """What the one of these two that is set says, and when it was said."""
     changes: tuple[Change, ...] = ()
-    """Of a message: each of its sentences that a later claim changed, or perhaps did, whatever the query asks for."""
+    """A message's sentences that a later claim changed, or perhaps did, whatever the query asks for."""
     not_in_code: tuple[CodeCheck, ...] = ()
     """What it names and the checkout it is about had, and does not have any more."""
     claim: str | None = None
-    """Of a message: the claim that was made of it, if one was found; what follows is that claim's."""
+    """The claim that was made of a message, if one was found; the fields that follow are that claim's."""
     category: str | None = None
-    """Of a claim, as all below: what kind of claim it is."""
+    """A claim's category; the fields below are a claim's too."""
     confidence: float | None = None
     """0 to 1: grows with the sessions that say it, falls where a later claim may have changed it."""
     detail: str | None = None
@@ -276,7 +276,7 @@ class Cost:
     """recall, sessions, context, automatic (a context that nobody asked for) or briefing."""
     seconds: float
     encoding: float
-    """Of the seconds those in which the encoder was loaded or run."""
+    """The seconds in which the encoder was loaded or run."""
     budget: int = 0
     """Tokens that a block might have; 0 of hits."""
 
@@ -306,9 +306,8 @@ class Answer(list[T]):
         self.cost: Cost | None = None
         """What it took; of `recall_many` all that it was asked."""
         self.trace: Mapping[str, Mapping[str, Mapping[str, float]]] = {}
-        """Of each hit, by id, what each of the `signals` added to its score and its `places` after each stage, from 1;
-        of `recall` alone, and of what the release holds.
-        """
+        """For each hit, by id, the addition of each of the `signals` to its score, and its `places` after each stage,
+        from 1. Only `recall` fills it, for rows of the release."""
 
     @property
     def confident(self) -> bool:

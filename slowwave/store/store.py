@@ -177,7 +177,7 @@ class Store:
         with translate_read_errors(self.dir):
             dataset = self.open_dataset(table)
             if not dataset.get_fragments():
-                # Of a table without files Lance plans a scan too, for a millisecond.
+                # Lance plans a scan of a table without files too, for a millisecond.
                 return pa.schema(map(dataset.schema.field, columns)).empty_table()
             return dataset.to_table(columns=columns, filter=where)
 

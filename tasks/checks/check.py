@@ -28,7 +28,7 @@ class Text(NamedTuple):
 
     row_id: str
     message_id: str | None
-    """Of a passage alone."""
+    """The passage's message; None for a claim."""
     workspace: str
     text: str
     files: tuple[str, ...]

@@ -623,7 +623,7 @@ class _Wanted:
 
     reference: Reference
     missing: Sequence[str]
-    """Of a name its words that HEAD does not have."""
+    """The words of a name that HEAD does not have."""
 
     @cached_property
     def find(self) -> Matcher:
@@ -708,7 +708,7 @@ class _Hunk(NamedTuple):
 
     path: str
     number: int
-    """Of the first line that went."""
+    """The number of the first line that went."""
     removed: list[bytes]
     added: list[bytes]
 

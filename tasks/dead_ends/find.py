@@ -64,7 +64,7 @@ class DeadEnd:
     """What the model or the person said next: it tells which line of a long output matters."""
     instead: Move | None
     words: tuple[str, ...]
-    """Of a command its words; of an edit the names that it brought in."""
+    """The words of a command, or the names that an edit brought in."""
     at: datetime | None
 
 

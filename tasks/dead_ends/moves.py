@@ -69,19 +69,19 @@ class Move:
     """As it is shown: the command, the first line that an edit adds, or what was said."""
     path: str | None = None
     words: tuple[str, ...] = ()
-    """Of a command: the program and its arguments, without what stands before it."""
+    """A command's program and arguments, without the words before it."""
     role: CommandRole | None = None
-    """Of a command."""
+    """The role of a command."""
     added: frozenset[str] = frozenset()
-    """Of an edit: the names that it brings in."""
+    """The names that an edit brings in."""
     removed: frozenset[str] = frozenset()
-    """Of an edit: the names that it takes out."""
+    """The names that an edit takes out."""
     targets: tuple[str, ...] = ()
-    """Of an undo: paths or names; empty for all files."""
+    """The paths or names of an undo; empty for all files."""
     text: str = ""
-    """Of an edit: what it writes."""
+    """The text that an edit writes."""
     old: str = ""
-    """Of an edit: what stood there."""
+    """The text that an edit replaces."""
     is_whole: bool = False
     """True if that is the whole file."""
     ok: bool | None = None

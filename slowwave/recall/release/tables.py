@@ -158,7 +158,7 @@ class RowIndex:
     """Arrays over all rows of a table, each row at its *place*: where it stands, and what conditions are about."""
 
     offsets: Ints
-    """Of each row in its table."""
+    """The offset of each row in its table."""
     row_ids: npt.NDArray[np.uint64]
     workspace: Ints
     workspaces: tuple[str, ...]
@@ -479,7 +479,7 @@ class PassageIndex(RowIndex):
 
     @cached_property
     def is_alone(self) -> Mask:
-        """Of each passage, whether nobody else speaks in its session: its messages stand each for itself."""
+        """A mask of the passages in whose session nobody else speaks: its messages stand each for itself."""
         spoken = np.flatnonzero(
             self.mask_role(
                 np.arange(len(self.role)),

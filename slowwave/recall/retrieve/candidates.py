@@ -241,19 +241,19 @@ class Candidate:
     covered: float = 0.0
     """Share of the query's words, by their worth, that it hears; 0 to 1."""
     claim: "Candidate | None" = None
-    """Of a message: the best claim found that was made of it."""
+    """The best claim found that was made of this message."""
     contributions: Mapping[str, float] = field(default_factory=dict)
     """What each signal added to its score, before it became one with those of other kinds."""
     copies: tuple[str, ...] = ()
-    """Of a message: others in the same words, by the same speaker and of the same workspace."""
+    """Ids of other messages in the same words, by the same speaker and of the same workspace."""
     beside: "Candidate | None" = None
-    """Of a message: the other one of its turn (`recall/turns.py`)."""
+    """The other message of this one's turn (`recall/turns.py`)."""
     is_alone: bool = False
-    """Of a message with another beside: whether it is cited alone."""
+    """Whether a message with another beside is cited alone."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Of a message: its id, and those of its copies and of the other one of its turn."""
+        """The id of a message, and those of its copies and of the other one of its turn."""
         beside = () if self.beside is None else (self.beside.id, *self.beside.copies)
         return (self.id, *self.copies, *beside)
 

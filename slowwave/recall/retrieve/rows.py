@@ -71,7 +71,7 @@ class Rows:
 
     @cached_property
     def share(self) -> float:
-        """Of what an index brings, the rows that may answer."""
+        """The share of an index's rows that may answer."""
         return 1.0
 
     def search_text(
@@ -163,7 +163,7 @@ class MaskedRows(Rows):
 
     @cached_property
     def share(self) -> float:
-        """Of all rows those that may answer; one at least counts."""
+        """The share of all rows that may answer, of at least one row."""
         return max(int(self.allowed.sum()), 1) / max(len(self.allowed), 1)
 
     def keep_allowed(self, rows: pa.Table) -> pa.Table:

@@ -338,7 +338,7 @@ class Theme(Shown):
     spread: float | None
     """How far its claims lie from its centre: 0 is all in one place."""
     share: float | None
-    """Of all claims, those that it holds."""
+    """The share of all claims that it holds."""
     overlap: float | None
     """Cosine to the nearest other topic of its project, or of everyday life; None without another topic."""
     first_at: datetime | None

@@ -24,14 +24,14 @@ class Tried(Shown):
     """A dead end."""
 
     id: str
-    """Of the message that tried it, as `slowwave show` takes it."""
+    """The id of the message that tried it, as `slowwave show` takes it."""
     session: str
     """The session's id, as the transcript has it."""
     workspace: str | None
     kind: str
     """edit or run."""
     path: str | None
-    """Of an edit."""
+    """The edited file; None for a run."""
     attempt: str
     """The command, or the first line that the edit brought in."""
     error: str

@@ -43,9 +43,9 @@ class Habit(Shown):
     items: tuple[str, ...]
     """Two files, the one asked for first; steps in order; or one command."""
     line: str | None
-    """Of a command, as it is mostly typed."""
+    """A command's line, as it is mostly typed."""
     role: str | None
-    """Of a command: test, build, lint, format, run or vcs; None if unknown."""
+    """A command's role: test, build, lint, format, run or vcs; None if unknown."""
     support: int
     """Turns that have it: a turn is all that is done between one thing that a person says and the next."""
     turns: tuple[int, ...]

@@ -188,7 +188,7 @@ class NodeLineage:
     node: Node
     above: tuple[Node, ...]
     related: tuple[Node, ...] = ()
-    """Of a claim those that hang together with it, the closest first; `relation` and `reason` say how."""
+    """Claims that hang together with a claim, the closest first; `relation` and `reason` say how."""
 
     def as_dict(self, *, dated: bool = False) -> dict[str, Any]:
         """Return plain values, ready for JSON; if `dated`, with texts as they are shown."""

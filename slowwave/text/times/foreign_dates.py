@@ -98,7 +98,7 @@ class TimeExpressions:
 
 @dataclass(frozen=True)
 class Directions:
-    """Of a language, how a weekday, week, month or year is said to be the last or the next one."""
+    """The ways of a language to say that a weekday, week, month or year is the last or the next one."""
 
     named: Mapping[str, str]
     """Names of weekdays and units -> in English."""
@@ -108,7 +108,7 @@ class Directions:
 
 @dataclass(frozen=True)
 class BareTimes:
-    """Of a language, the times that a plan may name by themselves."""
+    """The times of a language that a plan may name by themselves."""
 
     pattern: re.Pattern[str]
     """A part of a month or year, or a month, or a weekday or "tomorrow"."""
@@ -558,7 +558,7 @@ def _list_marks(language: str, which: str) -> set[str]:
         if not is_stop_word(word, language)
         and not any(_is_form(word, other) for other in others)
     ]
-    # Of a word and its abbreviation the word.
+    # Drop the abbreviations of other words.
     full = {
         word
         for word in words
