@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -60,7 +61,6 @@ def describe_run(
     report = _parse_report(row, made)
     views, before = open_views(made, store, live)
     head = ("run_id", "kind", "started_at", "ended_at", "status")
-    usage = sum_usage(report.steps)
     nights = [
         _describe_night(run, by_run.get(run["run_id"])) | {"lag": lag}
         for run, lag in zip(ended, _measure_lags(store, ended), strict=True)
@@ -75,13 +75,21 @@ def describe_run(
         "troubles": collect_troubles(report, store, before, row["status"]),
         "left_out": collect_left_out(report, store, before),
         "notes": report.collect_notes(),
+        **_describe_steps(report),
+        "nights": nights[-NIGHTS:],
+    }
+
+
+def _describe_steps(report: RunReport) -> Data:
+    """Return the steps of a run, its time in seconds, and what each model used."""
+    usage = sum_usage(report.steps)
+    return {
         "steps": [
             step.as_dict() | {"of_which": step.describe_counts()}
             for step in report.steps
         ],
         "seconds": report.seconds,
         "usage": [{"model": model, **used.as_dict()} for model, used in usage.items()],
-        "nights": nights[-NIGHTS:],
     }
 
 
@@ -153,17 +161,11 @@ def _describe_claims(
         nothing: Data = {"learnt": [], "changed": [], "sessions": [], "gates": []}
         return nothing | {"learnt_count": 0, "changed_count": 0, "became": {}}
     news = collect_news(new, old)
-    all_learnt = news.learnt
-    all_changed = news.changed
+    gates = _measure_gates(settings, news, old)
     if places is not None:
-        ids = [claim.claim_id for claim in all_learnt]
-        ids += [key for key, *_ in all_changed]
-        rows = new.read_by_id(CLAIMS, ids, ["workspace"])
-        here = {key for key, row in rows.items() if row["workspace"] in places}
-        all_learnt = [claim for claim in all_learnt if claim.claim_id in here]
-        all_changed = [change for change in all_changed if change[0] in here]
-    learnt = all_learnt[:SHOWN]
-    changed = all_changed[:SHOWN]
+        news = _select_news(news, new, places)
+    learnt = news.learnt[:SHOWN]
+    changed = news.changed[:SHOWN]
     ids = [*(claim.claim_id for claim in learnt), *(key for key, *_ in changed)]
     ids += [later_id for *_, later_id in changed]
     claims: dict[str, Data] = {
@@ -176,13 +178,26 @@ def _describe_claims(
         "learnt": [
             {"id": claim.claim_id, **claims[claim.claim_id]} for claim in learnt
         ],
-        "learnt_count": len(all_learnt),
+        "learnt_count": len(news.learnt),
         "changed": [_describe_change(claims, *change) for change in changed],
-        "changed_count": len(all_changed),
+        "changed_count": len(news.changed),
         "became": dict(news.lost),
         "sessions": _list_sessions(new, old),
-        "gates": _measure_gates(settings, news, old),
+        "gates": gates,
     }
+
+
+def _select_news(news: News, new: View, places: Collection[str]) -> News:
+    """Return the news with only the learnt and changed claims of some workspaces."""
+    ids = [claim.claim_id for claim in news.learnt]
+    ids += [key for key, *_ in news.changed]
+    rows = new.read_by_id(CLAIMS, ids, ["workspace"])
+    here = {key for key, row in rows.items() if row["workspace"] in places}
+    return replace(
+        news,
+        learnt=[claim for claim in news.learnt if claim.claim_id in here],
+        changed=[change for change in news.changed if change[0] in here],
+    )
 
 
 def _describe_change(
