@@ -98,6 +98,8 @@ NARROWED = "narrowed"
 """Rules of agreements: the later claim says the same in other words, or something else of a narrower case alone."""
 IN_PART = "in part"
 """The later claim has another figure for some of the earlier one's, and says nothing of the others."""
+OF_ANOTHER = "of another"
+"""The later claim names another thing in the same place, and has another value for it."""
 LEADS = "leads"
 """Rule of a less likely doubt: an answer with both claims has the later one first, and does not mention a change."""
 

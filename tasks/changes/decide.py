@@ -7,16 +7,19 @@ other, or is linked to it as the later one. The kind is the ledger's rule: it sa
 value or takes the earlier back.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 
 from slowwave.schemas.vocabulary import (
     AFFIRMED,
     CORRECTED,
+    EXTRACTIVE,
     IN_PART,
     LEADS,
     NARROWED,
+    OF_ANOTHER,
     PERHAPS_CHANGED,
     PERHAPS_RETRACTED,
     RETRACTED,
@@ -59,6 +62,8 @@ RESTORING = {
 }
 """Kind of a pair -> the kind if the earlier claim was repeated after the later one."""
 AGAIN = "the earlier was said again"
+IsOfMoment = Callable[[str], bool]
+"""Returns whether the reader of statements finds a person's sentence of the moment (`is_of_moment`)."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +104,17 @@ class ChangeGuesses:
     taken_back: Set[Rows]
     """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
     plain: Mapping[Rows, str] = field(default_factory=dict)
-    """Pair -> AFFIRMED, NARROWED, RETRACTED or IN_PART, if that is plain."""
+    """Pair -> AFFIRMED, NARROWED, RETRACTED, OF_ANOTHER or IN_PART, if that is plain."""
     likest: Set[Rows] = frozenset()
     """The pairs of two sessions whose earlier claim is among the likest of the later one."""
+
+    @cached_property
+    def highest(self) -> dict[int, float]:
+        """The highest probability of a change by each later claim."""
+        found: dict[int, float] = {}
+        for (_, new), likely in self.likely.items():
+            found[new] = max(likely, found.get(new, 0.0))
+        return found
 
 
 @dataclass(frozen=True)
@@ -263,7 +276,7 @@ def find_changes(
             outcome = min(outcome, Outcome.LINK)
         is_nothing = outcome is Outcome.NOTHING
         if not verdict:
-            is_nothing = likely < find_least(claims, pair)
+            is_nothing = likely < find_least(claims, pair) or _is_apart(guesses, pair)
         if is_nothing:
             continue
         kind = _choose_kind(outcome, taken_back=pair in guesses.taken_back)
@@ -271,6 +284,18 @@ def find_changes(
         if change.earlier not in claims.retired or change.earlier in freed:
             changes.append(change)
     return changes
+
+
+def _is_apart(guesses: ChangeGuesses, pair: Rows) -> bool:
+    """Return True if the later claim of a pair leaves the earlier as it is, whatever the trees say.
+
+    It is of a narrower case. Or it names another thing, and a change is less likely than not, or than that of another
+    claim: "The staging database is B now" changed "The staging database is A", and nothing of production.
+    """
+    kind = guesses.plain.get(pair)
+    if kind != OF_ANOTHER or pair in guesses.taken_back:
+        return kind == NARROWED
+    return guesses.likely[pair] < max(EVEN, guesses.highest[pair[1]])
 
 
 def find_least(claims: CandidateClaims, pair: Rows) -> float:
@@ -308,6 +333,41 @@ def settle_sessions(
     )
 
 
+def find_pairs_of_moment(
+    claims: CandidateClaims,
+    guesses: ChangeGuesses,
+    is_of_moment: IsOfMoment,
+) -> set[Rows]:
+    """Return the likely pairs whose later claim seems to take the earlier back, and is a person's of the moment.
+
+    "For this commit only, don't squash" breaks a rule once, and the rule goes on: the claim likely does not hold beyond
+    its session, and is an order. Nor does "Forget the rule" hold, which is a retraction and takes something back.
+    """
+    passing = _find_passing(claims)
+    pairs = [
+        pair
+        for pair in guesses.taken_back
+        if guesses.likely[pair] >= LEADING and pair[1] in passing
+    ]
+    summaries = claims.table["summary"]
+    of_moment = {
+        row: is_of_moment(summaries[row].as_py()) for row in {b for _, b in pairs}
+    }
+    return {pair for pair in pairs if of_moment[pair[1]]}
+
+
+def _find_passing(claims: CandidateClaims) -> set[int]:
+    """Return the rows of a person's sentences that likely do not hold beyond their session."""
+    columns = claims.table.select(["observer", "confidence"]).to_pylist()
+    return {
+        row
+        for row, claim in enumerate(columns)
+        if claims.by_model[row] is False
+        and claim["observer"] == EXTRACTIVE
+        and claim["confidence"] < EVEN
+    }
+
+
 def find_agreements(
     claims: CandidateClaims,
     guesses: ChangeGuesses,
@@ -326,7 +386,7 @@ def find_agreements(
         for (old, new), kind in sorted(guesses.plain.items())
         if kind in AGREEING
         and (old, new) not in verdicts
-        and guesses.likely[old, new] < LEADING
+        and (kind == NARROWED or guesses.likely[old, new] < LEADING)
     ]
 
 

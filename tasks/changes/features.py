@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 from rapidfuzz import fuzz
-from rapidfuzz.distance import Levenshtein
+from rapidfuzz.distance import Levenshtein, Opcode
 
 from slowwave.tasks.dedupe.candidates import Floats
 from slowwave.tasks.dedupe.normalise import ClaimText, ClaimTexts, normalise_claim
@@ -43,6 +43,8 @@ VALUES = ("figures", "names", "identifiers", "dates")
 
 LEFT_OUT = "figures left out"
 """Name of the feature that the later claim changes some of the earlier's figures, and says nothing of others."""
+ANOTHER = "another thing"
+"""Name of the feature that one word which names the thing differs, and its value does."""
 SAYS = "says "
 """Prefix of the features for words and word pairs of the later claim; a model uses those it was fitted with."""
 READ = ("summary", "speaker", "category", "pack")
@@ -218,6 +220,7 @@ def _compute_alignment(
         "one place": runs.places == 1,
         "governed by one word": min(runs.governed, 2),
         "one kind in a place": min(runs.same_kind, 2),
+        ANOTHER: runs.is_of_another,
         "frame with one place": runs.frame / max(first, second) * only_one_value
         if runs.frame
         else 0.0,
@@ -240,6 +243,8 @@ class Alignment:
     """Values right after equal words."""
     same_kind: int = 0
     """Values that are a figure, a name or an identifier in both claims."""
+    is_of_another: bool = False
+    """Whether the later claim names another thing, and says something else of it."""
 
 
 def _align_words(
@@ -250,9 +255,10 @@ def _align_words(
     idf: IdfTable,
 ) -> Alignment:
     """Walk over the runs that are equal and the runs that another run replaces."""
-    runs = Alignment()
+    opcodes = list(Levenshtein.opcodes(x, y))
+    runs = Alignment(is_of_another=_is_of_another(old, new, x, y, opcodes))
     after_equal = False
-    for op in Levenshtein.opcodes(x, y):
+    for op in opcodes:
         left = x[op.src_start : op.src_end]
         right = y[op.dest_start : op.dest_end]
         gone = stem_content_words(left)
@@ -268,6 +274,44 @@ def _align_words(
                 runs.same_kind += _is_same_kind(old, new, left, right)
         after_equal = op.tag == "equal"
     return runs
+
+
+def _is_of_another(
+    old: ClaimText,
+    new: ClaimText,
+    x: Words,
+    y: Words,
+    opcodes: Sequence[Opcode],
+) -> bool:
+    """Return True if a word that names the thing differs, and what is said of it: "the web service has port 3000".
+
+    The first words that differ are one each and no value. A content word of both follows, and then others differ.
+    """
+    first = next((at for at, op in enumerate(opcodes) if op.tag != "equal"), None)
+    if first is None or first + 1 == len(opcodes):
+        return False
+    op = opcodes[first]
+    left = x[op.src_start : op.src_end]
+    right = y[op.dest_start : op.dest_end]
+    values = _collect_values(old) | _collect_values(new)
+    are_names = all(
+        len(words) == 1 and is_content_word(words[0]) and words[0] not in values
+        for words in (left, right)
+    )
+    if not are_names or stem(left[0]) == stem(right[0]):
+        return False
+    rest = [op for op in opcodes[first + 2 :] if op.tag != "equal"]
+    gone = any(_has_content(x[op.src_start : op.src_end]) for op in rest)
+    come = any(_has_content(y[op.dest_start : op.dest_end]) for op in rest)
+    return gone and come and is_content_word(x[op.src_end])
+
+
+def _collect_values(claim: ClaimText) -> Set[str]:
+    return claim.figures | claim.identifiers
+
+
+def _has_content(words: Words) -> bool:
+    return any(map(is_content_word, words))
 
 
 def _is_same_kind(

@@ -20,12 +20,20 @@ import pyarrow.compute as pc
 from slowwave.engines.encoders.pair_reader import PairReader
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import CLAIMS, MERGES
-from slowwave.schemas.vocabulary import EXTRACTIVE, LedgerKind, Status
+from slowwave.schemas.vocabulary import (
+    EXTRACTIVE,
+    NARROWED,
+    RETRACTED,
+    LedgerKind,
+    Status,
+)
 from slowwave.tasks.changes.decide import (
     ChangeDecision,
     ChangeGuesses,
     Decisions,
+    IsOfMoment,
     decide,
+    find_pairs_of_moment,
 )
 from slowwave.tasks.changes.features import IdfTable
 from slowwave.tasks.changes.model import predict_changes
@@ -50,7 +58,7 @@ from slowwave.tasks.changes.verdicts import (
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
 from slowwave.tasks.shards import HERE, Executor
 
-VERSION = "supersede/13"
+VERSION = "supersede/14"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = (LedgerKind.SUPERSESSION, LedgerKind.DOUBT, LedgerKind.AGREEMENT)
@@ -95,6 +103,8 @@ class Known:
     """Word weights over all claims, if the claims are only some of them."""
     reader: PairReader | None = None
     """The reader of the claims' vectors, if it was fitted to their encoder."""
+    is_of_moment: IsOfMoment | None = None
+    """Tells by the reader of persons' sentences whether one is of the moment."""
     executor: Executor = HERE
     """Computes the pairs' probabilities."""
     corrections: Mapping[Ids, bool] = field(default_factory=dict)
@@ -157,6 +167,7 @@ def supersede(claims: pa.Table, known: Known) -> Superseded:
     apart = index.undone | {frozenset(pair) for pair in corrections}
     apart |= _find_pairs_of_one_answer(candidates.table, evidence)
     guesses = _guess_changes(evidence, apart, known.executor)
+    guesses = _spare_from_moments(candidates, guesses, known.is_of_moment)
     settled = index.find_rows(known.verdicts, without=corrections)
     judged = (
         ask_judge(candidates, guesses.likely, guesses.likest, settled, known.judge)
@@ -246,6 +257,23 @@ def _guess_changes(
             plain[old, new] = kind
     likest = evidence.find_likest() & likely.keys()
     return ChangeGuesses(likely, taken_back, plain, likest)
+
+
+def _spare_from_moments(
+    candidates: CandidateClaims,
+    guesses: ChangeGuesses,
+    is_of_moment: IsOfMoment | None,
+) -> ChangeGuesses:
+    """Return the guesses in which claims of the moment are narrowed; a plain retraction in a session stays."""
+    if is_of_moment is None:
+        return guesses
+    sessions = candidates.sessions
+    narrowed = {
+        (old, new): NARROWED
+        for old, new in find_pairs_of_moment(candidates, guesses, is_of_moment)
+        if sessions[old] != sessions[new] or guesses.plain.get((old, new)) != RETRACTED
+    }
+    return replace(guesses, plain={**guesses.plain, **narrowed})
 
 
 def _find_pairs_of_one_answer(

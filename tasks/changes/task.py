@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.pair_reader import READER_FILE, find_reader
+from slowwave.engines.encoders.protocol import find_vector_space
 from slowwave.schemas.counters import Count
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     CHAIN,
     CLAIMS,
@@ -42,7 +44,7 @@ from slowwave.tasks.changes.chains import (
     spread_over_claims,
     spread_over_passages,
 )
-from slowwave.tasks.changes.decide import PERHAPS
+from slowwave.tasks.changes.decide import PERHAPS, IsOfMoment
 from slowwave.tasks.changes.features import READ, IdfTable
 from slowwave.tasks.changes.letters import LETTERS_FILE
 from slowwave.tasks.changes.model import CHANGES_FILE, UNREAD_FILE
@@ -88,6 +90,9 @@ from slowwave.tasks.llm.ask import (
 )
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.observe.corrections import pair_corrections
+from slowwave.tasks.observe.layers import LAYERS_FILE, SHIPPED, can_open_layers
+from slowwave.tasks.observe.reader import READER_FILE as STATEMENTS_FILE
+from slowwave.tasks.observe.statements import is_of_moment
 from slowwave.tasks.pending import mark_done, read_claim_speakers
 from slowwave.tasks.vectors import describe_encoder
 from slowwave.text.workspaces import find_places
@@ -103,6 +108,7 @@ COMPARED = [
         "observed_at",
         "observer",
         TRUST,
+        "confidence",
         "canonical_id",
         "detail",
         "quote",
@@ -173,11 +179,18 @@ def _supersede(
         fresh=judged,
         reader=find_reader(describe_encoder(job.settings)),
         idf=IdfTable.from_stems(stems),
+        is_of_moment=_choose_reader(job.settings),
         executor=job.executor,
         corrections=corrections,
         unheard=_find_unheard_repeats(job.store, corrections),
     )
     return supersede(claims, known)
+
+
+def _choose_reader(settings: Settings) -> IsOfMoment:
+    """Return the reader of persons' sentences: the one that read the claims' messages, where it can be opened."""
+    is_shipped = settings.embeddings and find_vector_space(settings.encoder) == SHIPPED
+    return partial(is_of_moment, in_layers=is_shipped and can_open_layers())
 
 
 def _collect_judged_rows(
@@ -411,6 +424,8 @@ def compute_supersede_key(job: Job, model: Model | None = None) -> str:
         digest_shipped(UNREAD_FILE),
         digest_shipped(READER_FILE),
         digest_shipped(LETTERS_FILE),
+        digest_shipped(STATEMENTS_FILE),
+        digest_shipped(LAYERS_FILE),
         describe_encoder(job.settings),
     )
     if model is None:

@@ -8,7 +8,9 @@ is kept only for what holds in it. An answer is kept with the proposal that it a
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum, prod
+from typing import Any
 
+from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.layers import BEFORE, read_sentences
 from slowwave.tasks.observe.reader import KINDS, SETTLING, Reading
 from slowwave.tasks.observe.units import (
@@ -20,6 +22,7 @@ from slowwave.tasks.observe.units import (
     is_adjacent,
     is_short_reply,
     list_offers,
+    list_sentences,
     strip_emphasis,
 )
 from slowwave.tasks.observe.worth import (
@@ -366,3 +369,25 @@ def is_kept(reading: Reading) -> bool:
     dropped = fsum(reading.by_head[kind] for kind in DROPPED)
     is_other = dropped >= LIKELY and kept < LEAST_KEPT * (kept + dropped)
     return reading.told >= LEAST_TOLD or not is_other
+
+
+def is_of_moment(text: str, *, in_layers: bool) -> bool:
+    """Return True if each sentence of a text, read alone, is likely of a kind that is not kept, mostly an order.
+
+    A text without a sentence is not.
+    """
+    message: dict[str, Any] = {
+        "message_id": "",
+        "speaker": None,
+        "blocks": [],
+        "role": "user",
+        "origin": Origin.HUMAN,
+        "text": text,
+    }
+    sentences = list(list_sentences([message], least_said=1))
+    readings = read_sentences(sentences, in_layers=in_layers)
+    likeliest = [(reading.find_likeliest(), reading) for reading in readings]
+    return bool(likeliest) and all(
+        kind not in KEPT and reading.by_head[kind] >= LIKELY
+        for kind, reading in likeliest
+    )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.schemas.tables import CLAIMS, MERGES
-from slowwave.schemas.vocabulary import IN_PART, LEADS
+from slowwave.schemas.vocabulary import IN_PART, LEADS, NARROWED, OF_ANOTHER
 from slowwave.tasks.changes.decide import (
     PERHAPS,
     ChangeDecision,
@@ -361,6 +361,34 @@ def test_a_claim_that_surely_changed_another_is_hardly_a_change_of_a_third(
 ) -> None:
     doubt = ChangeDecision(0, 2, PERHAPS, DAY, p, "perhaps told anew", key=key)
     assert select_doubts([doubt], retired) == [doubt] * linked
+
+
+@pytest.mark.parametrize(
+    ("kind", "p", "other", "taken_back", "kinds"),
+    [
+        (NARROWED, 0.99, 0.0, True, []),
+        (OF_ANOTHER, 0.45, 0.0, False, []),
+        (OF_ANOTHER, 0.6, 0.0, False, [PERHAPS]),
+        # Another claim is the likelier target.
+        (OF_ANOTHER, 0.6, 0.7, False, []),
+        (OF_ANOTHER, 0.45, 0.0, True, ["perhaps retracted"]),
+        ("", 0.45, 0.7, False, [PERHAPS]),
+    ],
+)
+def test_what_is_narrowed_or_of_another_thing_stays_as_it_is(
+    kind: str, p: float, other: float, taken_back: bool, kinds: list[str]
+) -> None:
+    rows = told_by(claim(0, SAME), claim(1, "The web port is 80"), claim(30, MOVED))
+    claims = build_candidate_claims(rows, {})
+    pair = (0, 2)
+    guesses = ChangeGuesses(
+        {pair: p, (1, 2): other},
+        frozenset((pair,) if taken_back else ()),
+        {pair: kind},
+    )
+    found = decide(claims, guesses, {}, {}, frozenset())
+    made = [*found.changes, *found.doubts]
+    assert [one.kind for one in made if one.earlier == 0] == kinds
 
 
 def test_a_claim_of_which_only_some_figures_are_told_anew_stays_with_a_mark() -> None:

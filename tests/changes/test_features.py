@@ -10,6 +10,7 @@ import pytest
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.changes.features import (
+    ANOTHER,
     LEFT_OUT,
     IdfTable,
     build_matrix,
@@ -196,6 +197,20 @@ def test_talk_around_two_claims_is_compared_by_turns_and_sessions() -> None:
         > 0
     )
     assert found["later's words in the earlier's detail"] == found["of the later"]
+
+
+def test_the_same_frame_of_another_name_is_of_another_thing() -> None:
+    web = "The web service listens on port 3000"
+    assert features(web, "The api service listens on port 4000 now")[ANOTHER]
+    for later in (
+        web,
+        "The web service listens on port 4000 now",
+        "The api service listens on port 3000",
+        "From now on the web service listens on port 4000",
+    ):
+        assert not features(web, later)[ANOTHER]
+    # The word that differs is the value.
+    assert not features("Use 4 workers for tests", "Use 8 workers for builds")[ANOTHER]
 
 
 def test_a_new_figure_for_some_of_the_earlier_claims_leaves_the_others_out() -> None:
