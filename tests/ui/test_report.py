@@ -106,7 +106,7 @@ def test_what_a_night_changed_and_how_near_a_gate_that_came_stands_in_the_report
     )
 
 
-def test_what_a_pasted_mail_decided_is_marked_where_a_night_tells_it(
+def test_what_a_pasted_mail_decided_is_no_claim_and_answers_with_a_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")
@@ -122,15 +122,12 @@ def test_what_a_pasted_mail_decided_is_marked_where_a_night_tells_it(
         ran = typed("run", file, "--plain", *store)
         assert ran.exit_code == 0, ran.output
     learnt = ran.output[ran.output.index("Learnt: ") :]
-    marked = "web or pasted text: We decided that the crane service"
     for text in (learnt, typed("diff", *store).output):
-        assert marked in text
         assert "We decided that the winch service" in text
-        assert "web or pasted text: We decided that the winch" not in text
-    trusts = {
-        one["summary"].split()[4]: one["trust"]
-        for one in describe_run(Settings(store=store[1]))["learnt"]
-        if one["summary"].startswith("We decided that the ")
-    }
-    assert trusts == {"crane": "web or pasted text", "winch": "typed"}
-    assert "web or pasted text" in typed("report", *store).output
+        assert "crane" not in text
+    news = describe_run(Settings(store=store[1]))["learnt"]
+    assert {one["trust"] for one in news if "winch" in one["summary"]} == {"typed"}
+    # nothing is lost: the message answers, marked
+    asked = typed("recall", "which port does the crane service listen on?", *store)
+    assert "port 4410" in asked.output
+    assert "web or pasted text" in asked.output
