@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import orjson
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.projects.nearness import (
@@ -723,44 +724,108 @@ def _list_done_since(
     """Return by message, in order, the calls of agents in the projects of intentions that wait for a file or version.
 
     Only the latest MOST_CALLS messages since the first of these intentions are read. The output of a command is read if
-    it has the number of a version.
+    it has a version's number and name.
     """
     waiting = [one for one in intentions if one.said_at and (one.versions or one.files)]
     if not waiting:
         return []
     here = pc.field("workspace").isin(sorted({one.workspace or "" for one in waiting}))
     since = min(one.said_at for one in waiting if one.said_at)
-    waits_for_version = any(one.versions for one in waiting)
+    versions = {version for one in waiting for version in one.versions}
     columns = ["session_id", "workspace", "blocks", "ts", "origin"]
-    wanted = [Origin.MODEL, Origin.TOOL] if waits_for_version else [Origin.MODEL]
+    wanted = [Origin.MODEL, Origin.TOOL] if versions else [Origin.MODEL]
     written = pc.field("origin").isin(wanted)
     found = view.read(MESSAGES, columns, here & written & (pc.field("ts") > since))
-    newest_first = found.sort_by([("ts", "descending")]).to_pylist()
-    calls = [row for row in newest_first if row["origin"] == Origin.MODEL]
-    numbers = {number for one in waiting for _, number in one.versions}
+    calls = _read_newest(found.filter(pc.field("origin") == Origin.MODEL))
     shown = _read_shown(
-        newest_first,
-        numbers,
+        found,
+        calls,
+        versions,
     )
     return [
         (row, read_done(row["blocks"], shown.get(row["session_id"], {})))
-        for row in reversed(calls[:MOST_CALLS])
+        for row in reversed(calls)
     ]
 
 
+def _read_newest(
+    messages: pa.Table,
+) -> list[MessageRow]:
+    """Return the newest MOST_CALLS of some messages, the newest first.
+
+    The rows are chosen by their times alone: those of a large store are copied no second time.
+    """
+    order = pc.sort_indices(messages["ts"], sort_keys=[("", "descending")])
+    is_kept = np.zeros(messages.num_rows, bool)
+    is_kept[order[:MOST_CALLS].to_numpy()] = True
+    kept = messages.filter(pa.array(is_kept))
+    rows: list[MessageRow] = kept.sort_by([("ts", "descending")]).to_pylist()
+    return rows
+
+
 def _read_shown(
-    rows: Sequence[MessageRow],
-    numbers: Collection[str],
+    messages: pa.Table,
+    calls: Sequence[MessageRow],
+    versions: Collection[tuple[str, str]],
 ) -> dict[str, dict[str, str]]:
-    """Return by session what its tool calls printed that has one of some numbers, by the call's id."""
+    """Return by session what some tool calls printed that may have one of some versions, by the call's id."""
     shown = defaultdict[str, dict[str, str]](dict)
-    for row in rows:
-        for block in row["blocks"]:
-            is_output = block["type"] == "tool_result" and not block["is_error"]
-            printed = (block["text"] or "") if is_output else ""
-            if any(number in printed for number in numbers):
-                shown[row["session_id"]][str(block["call_id"])] = printed
+    if not versions:
+        return shown
+    ids = {str(block["call_id"]) for row in calls for block in row["blocks"]}
+    outputs = pa.concat_tables(
+        _filter_outputs(batch, pa.array(sorted(ids), pa.string()), versions)
+        for batch in messages.to_batches()
+    )
+    for row in outputs.sort_by([("ts", "descending")]).to_pylist():
+        shown[row["session_id"]][row["call_id"]] = row["text"]
     return shown
+
+
+def _filter_outputs(
+    messages: pa.RecordBatch,
+    ids: pa.Array,
+    versions: Collection[tuple[str, str]],
+) -> pa.Table:
+    """Return the outputs of some calls that may have one of some versions, without what is far from their ends."""
+    of_message = pc.list_parent_indices(messages["blocks"])
+    blocks = pa.Table.from_struct_array(messages["blocks"].flatten())
+    outputs = pa.table(
+        {
+            "session_id": messages["session_id"].take(of_message),
+            "ts": messages["ts"].take(of_message),
+            "call_id": blocks["call_id"].fill_null("None"),
+            "text": blocks["text"],
+        }
+    )
+    is_output = pc.and_not(
+        pc.equal(blocks["type"], "tool_result"),
+        blocks["is_error"].fill_null(False),
+    )
+    of_calls = pc.is_in(outputs["call_id"], ids)
+    outputs = outputs.filter(pc.and_(is_output, of_calls))
+    for name_or_number in zip(*versions, strict=True):
+        outputs = outputs.filter(_has_any(outputs["text"], {*name_or_number}))
+    return outputs.set_column(3, "text", _cut_middles(outputs["text"]))
+
+
+def _has_any(
+    texts: pa.ChunkedArray,
+    parts: Collection[str],
+) -> pa.ChunkedArray:
+    """Return for each text whether it may have one of some names or numbers. A version without a name has "" or "v"."""
+    if any(part in ("", "v") or not part.isascii() for part in parts):
+        return pc.is_valid(texts)
+    pattern = "|".join(map(re.escape, sorted(parts)))
+    return pc.match_substring_regex(texts, pattern, ignore_case=True)
+
+
+def _cut_middles(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts as `_cut_middle` does."""
+    first = pc.utf8_slice_codeunits(texts, 0, EDGE)
+    last = pc.utf8_slice_codeunits(texts, -EDGE)
+    is_long = pc.greater(pc.utf8_length(texts), 2 * EDGE)
+    return pc.if_else(is_long, pc.binary_join_element_wise(first, last, "\n"), texts)
 
 
 def read_done(
