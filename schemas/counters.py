@@ -209,8 +209,9 @@ class ModelUsage:
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> Self:
-        """Return the usage that a report has as JSON."""
-        return cls(**{**row, "errors": Counter(row.get("errors", {}))})
+        """Return the usage that a report has as JSON. What another version counted is left out."""
+        known = {name: row[name] for name in row.keys() & vars(cls()).keys()}
+        return cls(**{**known, "errors": Counter(row.get("errors", {}))})
 
     @property
     def paid_requests(self) -> int:

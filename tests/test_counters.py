@@ -38,3 +38,10 @@ def test_a_report_comes_back_from_its_row() -> None:
 def test_a_counter_of_another_version_is_left_out(place: str) -> None:
     row = StepReport("observe").as_dict() | {place: {"clams kept": {"a": 1}}}
     assert parse_steps(orjson.dumps({"steps": [row]})) == [StepReport("observe")]
+
+
+def test_what_another_version_counted_of_a_model_is_left_out() -> None:
+    report = StepReport("observe", usage={"m": ModelUsage(requests=3)})
+    row = report.as_dict()
+    row["usage"]["m"]["joules"] = 7
+    assert parse_steps(orjson.dumps({"steps": [row]})) == [report]
