@@ -16,7 +16,6 @@ from slowwave.schemas.vocabulary import (
     AFFIRMED,
     CORRECTED,
     EXTRACTIVE,
-    IN_PART,
     LEADS,
     NARROWED,
     OF_ANOTHER,
@@ -105,7 +104,7 @@ class ChangeGuesses:
     taken_back: Set[Rows]
     """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
     plain: Mapping[Rows, str] = field(default_factory=dict)
-    """Pair -> AFFIRMED, NARROWED, RETRACTED, OF_ANOTHER or IN_PART, if that is plain."""
+    """Pair -> AFFIRMED, NARROWED, RETRACTED or OF_ANOTHER, if that is plain."""
     likest: Set[Rows] = frozenset()
     """The pairs of two sessions whose earlier claim is among the likest of the later one."""
 
@@ -272,9 +271,6 @@ def find_changes(
     for pair, likely in {**guesses.likely, **judged}.items():
         verdict = verdicts.get(pair)
         outcome = verdict.outcome if verdict else find_outcome(likely)
-        if not verdict and guesses.plain.get(pair) == IN_PART:
-            # "Port 9443, timeout 30 s": a new timeout says nothing of the port, so the claim stays, with a mark.
-            outcome = min(outcome, Outcome.LINK)
         is_nothing = outcome is Outcome.NOTHING
         if not verdict:
             is_nothing = likely < find_least(claims, pair) or _is_apart(guesses, pair)

@@ -41,8 +41,6 @@ ARTICLES = frozenset(("a", "an", "the"))
 VALUES = ("figures", "names", "identifiers", "dates")
 """Fields of a claim that hold values, one kind of value each."""
 
-LEFT_OUT = "figures left out"
-"""Name of the feature that the later claim changes some of the earlier's figures, and says nothing of others."""
 ANOTHER = "another thing"
 """Name of the feature that one word which names the thing differs, and its value does."""
 SAYS = "says "
@@ -374,8 +372,6 @@ def _compute_values(old: ClaimText, new: ClaimText) -> dict[str, float]:
             f"{kind} kept": bool(had & has),
             f"other {kind}": bool(had - has and has - had),
         }
-    gone = len(old.figures - new.figures)
-    come = len(new.figures - old.figures)
     had, has = (claim.figures | claim.names | claim.identifiers for claim in (old, new))
     # units of figures: "ms" of "150ms", "" of "8080"
     units = (
@@ -386,7 +382,6 @@ def _compute_values(old: ClaimText, new: ClaimText) -> dict[str, float]:
         for figures in (old.figures - new.figures, new.figures - old.figures)
     )
     return values | {
-        LEFT_OUT: bool(gone > come > 0),
         "other figures in one unit": not set.isdisjoint(*units),
         "had a value": bool(had),
         "has a value": bool(has),

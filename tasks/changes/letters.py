@@ -1,8 +1,9 @@
 """Read from the letters of two statements how the later stands to the earlier, in scripts without spaces.
 
 The encoder that ships reads no Chinese and no Japanese, so such claims have no vector. A linear model gives log-odds
-for each kind of pair from the letters, and the twos of letters, that the later statement has and the earlier has not.
-It was fitted to labelled pairs (`python -m bench.fit.changes`).
+for each kind of pair from the letters and figures, and the twos of them, that the later statement has and the earlier
+has not. Signs are not read: with a full stop or without, a statement says the same. It was fitted to labelled pairs
+(`python -m bench.fit.changes`), and says nothing of a pair in a script that it did not learn.
 """
 
 import io

@@ -25,14 +25,12 @@ from slowwave.engines.encoders.pair_reader import READS
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.vocabulary import (
     AFFIRMED,
-    IN_PART,
     NARROWED,
     OF_ANOTHER,
     RETRACTED,
 )
 from slowwave.tasks.changes.features import (
     ANOTHER,
-    LEFT_OUT,
     VALUES,
     IdfTable,
     build_matrix,
@@ -140,14 +138,12 @@ def predict_pairs(features: Sequence[dict[str, float]]) -> Guesses:
 
 
 def find_plain_kind(features: Mapping[str, float]) -> str | None:
-    """Return AFFIRMED, NARROWED or RETRACTED if that is plain; else OF_ANOTHER if the later claim names another thing,
-    or IN_PART if it leaves figures out.
-    """
+    """Return AFFIRMED, NARROWED or RETRACTED if that is plain; else OF_ANOTHER if the later claim names another thing."""
     kind = _find_read_kind(features)
     names_old = features.get("names the old value")
     if kind is None and features.get(ANOTHER) and not names_old:
         return OF_ANOTHER
-    return kind or (IN_PART if features.get(LEFT_OUT) else None)
+    return kind
 
 
 def _find_read_kind(features: Mapping[str, float]) -> str | None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.schemas.tables import CLAIMS, MERGES
-from slowwave.schemas.vocabulary import IN_PART, LEADS, NARROWED, OF_ANOTHER
+from slowwave.schemas.vocabulary import LEADS, NARROWED, OF_ANOTHER
 from slowwave.tasks.changes.decide import (
     PERHAPS,
     ChangeDecision,
@@ -389,18 +389,6 @@ def test_what_is_narrowed_or_of_another_thing_stays_as_it_is(
     found = decide(claims, guesses, {}, {}, frozenset())
     made = [*found.changes, *found.doubts]
     assert [one.kind for one in made if one.earlier == 0] == kinds
-
-
-def test_a_claim_of_which_only_some_figures_are_told_anew_stays_with_a_mark() -> None:
-    claims = build_candidate_claims(table(claim(0, SAME), claim(30, MOVED)), {})
-
-    def find_kinds(plain: dict[tuple[int, int], str]) -> list[str]:
-        guesses = ChangeGuesses({(0, 1): 0.99}, frozenset(), plain)
-        found = decide(claims, guesses, {}, {}, frozenset())
-        return [one.kind for one in (*found.changes, *found.doubts)]
-
-    assert find_kinds({}) == ["changed"]
-    assert find_kinds({(0, 1): IN_PART}) == [PERHAPS]
 
 
 @pytest.mark.parametrize(

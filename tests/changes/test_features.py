@@ -11,7 +11,6 @@ from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.changes.features import (
     ANOTHER,
-    LEFT_OUT,
     IdfTable,
     build_matrix,
     compute_pair_features,
@@ -211,14 +210,3 @@ def test_the_same_frame_of_another_name_is_of_another_thing() -> None:
         assert not features(web, later)[ANOTHER]
     # The word that differs is the value.
     assert not features("Use 4 workers for tests", "Use 8 workers for builds")[ANOTHER]
-
-
-def test_a_new_figure_for_some_of_the_earlier_claims_leaves_the_others_out() -> None:
-    several = "The worker has port 9443, a timeout of 30 s and 3 retries"
-    assert features(several, "The worker has a timeout of 60 s")[LEFT_OUT]
-    for later in (
-        "The worker has port 9444, a timeout of 60 s and 5 retries",
-        "The worker is written in Rust",
-        several,
-    ):
-        assert not features(several, later)[LEFT_OUT]
