@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
@@ -21,6 +22,7 @@ from slowwave.context.projects.intentions import (
     list_names,
     read_done,
     read_line,
+    read_shown,
     read_waits,
     split_parts,
 )
@@ -29,6 +31,7 @@ from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES
 from slowwave.tasks.dead_ends.moves import read_call_moves
 from slowwave.text.rarity import get_lexicon
 from slowwave.text.times.coming_days import find_coming_day
@@ -606,6 +609,39 @@ def test_the_hook_and_the_night_read_a_call_alike(
         is_moment,
         is_moment,
     ]
+
+
+def test_outputs_are_read_if_they_may_have_the_version_and_to_their_ends() -> None:
+    long = f"+ Pydantic==3.0\n{'x' * 20_000}\nend"
+    printed = {
+        "long": long,
+        "short": "pydantic 3",
+        "number": "numpy 3",
+        "name": "pydantic 2",
+        "failed": "pydantic 3 is not there",
+        "other": "pydantic 3",
+    }
+    blocks = [
+        {
+            "type": "tool_result",
+            "text": text,
+            "call_id": name,
+            "is_error": name == "failed" or None,
+        }
+        for name, text in printed.items()
+    ]
+    fields = [MESSAGES.schema.field(name) for name in ("session_id", "ts", "blocks")]
+    row = {"session_id": "s", "ts": WEDNESDAY, "blocks": blocks}
+    messages = pa.Table.from_pylist([row], schema=pa.schema(fields))
+    calls = [{"blocks": [{"call_id": name} for name in printed if name != "other"]}]
+    shown = read_shown(messages, calls, {("pydantic", "3")})
+    assert shown["s"].keys() == {"long", "short"}
+    assert (shown["s"]["long"], shown["s"]["short"]) == (
+        f"{long[:6144]}\n{long[-6144:]}",
+        "pydantic 3",
+    )
+    # a version without a name is known by its number
+    assert read_shown(messages, calls, {("", "3.0")})["s"].keys() == {"long"}
 
 
 def test_what_is_printed_of_a_product_is_its_version_if_a_sign_says_so() -> None:

@@ -737,7 +737,7 @@ def _list_done_since(
     written = pc.field("origin").isin(wanted)
     found = view.read(MESSAGES, columns, here & written & (pc.field("ts") > since))
     calls = _read_newest(found.filter(pc.field("origin") == Origin.MODEL))
-    shown = _read_shown(
+    shown = read_shown(
         found,
         calls,
         versions,
@@ -763,7 +763,7 @@ def _read_newest(
     return rows
 
 
-def _read_shown(
+def read_shown(
     messages: pa.Table,
     calls: Sequence[MessageRow],
     versions: Collection[tuple[str, str]],
