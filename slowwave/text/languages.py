@@ -94,7 +94,7 @@ def find_language(words: tuple[str, ...]) -> str | None:
 
 
 def _find_script_language(letters: str) -> str | None:
-    scripts = Counter(_name_script(letter) for letter in letters if letter.isalpha())
+    scripts = Counter(name_script(letter) for letter in letters if letter.isalpha())
     counts = Counter[str]()
     for script, count in scripts.items():
         if script in SCRIPTS:
@@ -108,7 +108,7 @@ def _find_script_language(letters: str) -> str | None:
 
 
 @lru_cache(maxsize=8_192)
-def _name_script(letter: str) -> str:
+def name_script(letter: str) -> str:
     """Return the first word of a letter's name, such as CYRILLIC."""
     return unicodedata.name(letter, "").split(" ")[0].split("-")[0]
 

@@ -9,13 +9,14 @@ has not. Signs are not read: with a full stop or without, a statement says the s
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib.resources import files
 from itertools import pairwise
 
 import numpy as np
 
 from slowwave.engines.encoders.pair_reader import DECIMALS, READS, Odds
+from slowwave.text.languages import name_script
 from slowwave.text.words import UNSPACED
 
 LETTERS_FILE = "changes/letters.npz"
@@ -58,9 +59,21 @@ class LetterReader:
         )
         return saved.getvalue()
 
+    @cached_property
+    def scripts(self) -> frozenset[str]:
+        """The scripts without spaces that it learnt, as Unicode's names of their letters begin."""
+        letters = UNSPACED.findall("".join(self.runs))
+        return frozenset(map(name_script, letters))
+
+    def _knows(self, text: str) -> bool:
+        """Return True if most letters of a text in scripts without spaces are in those that it learnt."""
+        letters = UNSPACED.findall(text)
+        known = [letter for letter in letters if name_script(letter) in self.scripts]
+        return 2 * len(known) > len(letters)
+
     def read(self, earlier: str, later: str) -> dict[str, float]:
-        """Return the log-odds of each kind by the name of its feature; nothing for a script with spaces."""
-        if not is_unspaced(earlier, later):
+        """Return the log-odds of each kind by the name of its feature; nothing for a script that it did not learn."""
+        if not (self._knows(earlier) and self._knows(later)):
             return {}
         new = list_new_runs(earlier, later)
         places = [at for at, run in enumerate(self.runs) if run in new]
@@ -77,13 +90,14 @@ def is_unspaced(*texts: str) -> bool:
 
 
 def list_new_runs(earlier: str, later: str) -> set[str]:
-    """Return the letters, and each two in a row, that the later text has and the earlier has not."""
+    """Return the letters and figures, and each two in a row, that the later text has and the earlier has not."""
     return _list_runs(later) - _list_runs(earlier)
 
 
 def _list_runs(text: str) -> set[str]:
     letters = text[:MOST_LETTERS].casefold()
-    return {*letters, *map("".join, pairwise(letters))}
+    runs = (*letters, *map("".join, pairwise(letters)))
+    return {run for run in runs if run.isalnum()}
 
 
 def read_letters(

@@ -138,7 +138,7 @@ def predict_pairs(features: Sequence[dict[str, float]]) -> Guesses:
 
 
 def find_plain_kind(features: Mapping[str, float]) -> str | None:
-    """Return AFFIRMED, NARROWED or RETRACTED if that is plain; else OF_ANOTHER if the later claim names another thing."""
+    """Return AFFIRMED, NARROWED or RETRACTED if plain; else OF_ANOTHER if the later claim names another thing."""
     kind = _find_read_kind(features)
     names_old = features.get("names the old value")
     if kind is None and features.get(ANOTHER) and not names_old:

@@ -24,7 +24,7 @@ def test_only_letters_that_the_later_has_anew_are_read() -> None:
         ("发票在每月五号寄出", "发票改成每月八号寄出了", "好的,发票在每月五号寄出。"),
         (
             "請求書は毎月5日に送る",
-            "請求書は毎月8日に変更しました",
+            "請求書は毎月8日に送ることになった",
             "承知しました。請求書は毎月5日に送ります。",
         ),
     ],
@@ -54,3 +54,14 @@ def test_pairs_that_are_read_already_and_pairs_with_spaces_stay_as_they_are() ->
         {"reads affirmed": 0.5, "reads replaced": 1.5},
         {},
     ]
+
+
+def test_signs_say_nothing_and_scripts_that_it_did_not_learn_are_not_read() -> None:
+    reader = load_letter_reader()
+    bare = reader.read("日志保留七天", "日志保留十四天")
+    for later in ("日志保留十四天。", "日志保留十四天！", "“日志保留十四天”。"):
+        assert reader.read("日志保留七天。", later) == bare
+    assert {"CJK", "HIRAGANA", "KATAKANA"} <= reader.scripts
+    for name in ("THAI", "LAO", "KHMER", "MYANMAR"):
+        assert name not in reader.scripts
+    assert not reader.read("เก็บบันทึกไว้ 7 วัน", "เก็บบันทึกไว้ 14 วัน")
