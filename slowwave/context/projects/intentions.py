@@ -736,7 +736,7 @@ def _list_done_since(
     wanted = [Origin.MODEL, Origin.TOOL] if versions else [Origin.MODEL]
     written = pc.field("origin").isin(wanted)
     found = view.read(MESSAGES, columns, here & written & (pc.field("ts") > since))
-    calls = _read_newest(found.filter(pc.field("origin") == Origin.MODEL))
+    calls = _read_newest(found.filter(pc.equal(found["origin"], Origin.MODEL)))
     shown = read_shown(
         found,
         calls,
