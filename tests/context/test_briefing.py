@@ -99,43 +99,6 @@ def test_a_session_that_says_nothing_new_leaves_its_line_to_an_earlier_one(
     assert last.lines[0].text == "Its lines stand above."
 
 
-ELSEWHERE = "We decided that heronry sends its pictures to port 8095."
-
-
-@pytest.mark.parametrize(
-    ("place", "told"),
-    [
-        ("/ada/heronry", True),
-        # the name is an everyday word, is part of a longer one, or is another project's too
-        ("/ada/port", False),
-        ("/ada/heron", False),
-        ("/bob/heronry", False),
-    ],
-)
-def test_what_names_a_project_is_told_there_though_it_was_said_elsewhere(
-    tmp_path: Path, place: str, told: bool
-) -> None:
-    settings = Settings(store=tmp_path / "store", encoder="hash-384")
-    aside = [("user", ELSEWHERE), ("assistant", "Noted.")]
-    twins = [(place, FIRST), ("/ada/larder", aside)]
-    twins += [("/ada/heronry", THIRD)] if place == "/bob/heronry" else []
-    run_night(
-        [
-            session(tmp_path, f"gw-{n}", 2 * n, said, folder)
-            for n, (folder, said) in enumerate(twins, 1)
-        ],
-        settings,
-    )
-    memory = Memory.open(settings.store, encoder=HashEncoder())
-    lines = [
-        (line.source.project, line.source.session)
-        for part in memory.briefing(600, workspace=place).parts
-        for line in part.lines
-        if "8095" in line.text
-    ]
-    assert lines == ([("larder", "gw-2")] if told else [])
-
-
 @pytest.mark.parametrize(
     ("said", "told", "left_out"),
     [

@@ -18,11 +18,6 @@ import pyarrow.compute as pc
 
 from slowwave.context.build import Context, check_block
 from slowwave.context.direct import make_hit_line
-from slowwave.context.projects.elsewhere import (
-    build_pattern,
-    find_said_elsewhere,
-    list_rare_names,
-)
 from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.standing import (
     EARLIEST,
@@ -212,25 +207,9 @@ def _tell_written(
         places: names of the project.
         corrected: those that correct a claim, by its id.
     """
-    newest = _keep_own(view, reversed(written), places)
+    newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
     typed = _keep_typed(newest)
     return _shorten_hits(_name_corrected(view, typed, corrected))
-
-
-def _keep_own(
-    view: View,
-    hits: Iterable[Hit],
-    places: Sequence[str],
-) -> list[Hit]:
-    """Return the hits that are of a project, or name it; all without `places`."""
-    if not places:
-        return list(hits)
-    named = build_pattern(list_rare_names(view, places))
-    return [
-        hit
-        for hit in hits
-        if hit.workspace in places or (named and named.search(hit.text))
-    ]
 
 
 def _read_written(reading: ReadSession, view: View) -> list[Hit]:
@@ -446,15 +425,12 @@ def collect_facts(
     """Return the standing claims of persons: first those that replaced another claim, then rules, then the others.
 
     Of each, those stated in most sessions come first, with `places` each category in turn, and a person's claims
-    without a heading of their own last. Claims in `corrected` are left out. Those that name the project and were said
-    elsewhere are among them, each with the project in which it was said.
+    without a heading of their own last. Claims in `corrected` are left out.
     """
     # without a workspace, confidence only sorts the claims
     settled = tuple(dict.fromkeys((*SETTLED, *PERSONAL)))
     categories, confidence = (settled, None) if places else (PERSONAL, 0.0)
     claims = collect_standing_claims(view, places, categories, confidence)
-    if places and (ids := find_said_elsewhere(view, places)):
-        claims += collect_standing_claims(view, (), categories, among=ids)
     claims = [claim for claim in claims if claim.id not in corrected]
     claims = _put_unheaded_last(claims) if places else claims
     replaced = {
@@ -464,49 +440,12 @@ def collect_facts(
     return [
         Line(
             f"{claim.text} {claim.code_note}".strip(),
-            _cite(view, claim, places),
+            claim.source,
             own_words=(claim.text,) if claim.code_note else (),
             parts=claim.parts,
         )
-        for claim in _join_by_message(
-            view,
-            claims[:MOST_LINES],
-            places,
-        )
+        for claim in join_by_message(view, claims[:MOST_LINES], addresses_nobody)
     ]
-
-
-def _join_by_message(
-    view: View,
-    claims: Sequence[StandingClaim],
-    places: Collection[str],
-) -> list[StandingClaim]:
-    """Return the claims in their order; those of one message are one, at the place of the first.
-
-    What stands beside a claim that was said elsewhere is of that project, and is not told with it.
-    """
-    here = [one for one in claims if not places or one.workspace in places]
-    others = [one for one in claims if one not in here]
-    joined = [
-        *join_by_message(view, here, addresses_nobody),
-        *join_by_message(view, others, lambda _: False),
-    ]
-    order = {claim.id: at for at, claim in enumerate(claims)}
-    return sorted(
-        joined,
-        key=lambda claim: order[claim.id],
-    )
-
-
-def _cite(
-    view: View,
-    claim: StandingClaim,
-    places: Collection[str],
-) -> LineSource:
-    """Return the source of a claim, with its project if that is none of `places`."""
-    if not places or claim.workspace in places:
-        return claim.source
-    return replace(claim.source, project=view.name_project(claim.workspace))
 
 
 def _put_unheaded_last(claims: Sequence[StandingClaim]) -> list[StandingClaim]:
