@@ -68,7 +68,7 @@ def show_project(
         "tried": [one.as_dict() for one in list_dead_ends(view, places[0])[:MOST]],
         "open": [
             _describe_open_end(line)
-            for line in open_ends
+            for line in open_ends.lines
             if not _is_told(line.text, shown)
         ],
         "sessions": _list_sessions(at, places),
