@@ -431,9 +431,19 @@ def find_known_above(
     if find_project_root(path):
         return ()
     home = Path(os.path.realpath(Path.home()))
-    above = (str(one) for one in path.parents if one not in (home, *home.parents))
-    found = (match_workspaces(one, workspaces) for one in above)
-    return next(filter(None, found), ())
+    aliases = load_aliases()
+    # once for all folders above: each name is looked up on the disk
+    keys = {
+        name: _compute_name_keys(_follow_alias(name, aliases))
+        for name in sorted(workspaces)
+    }
+    for one in path.parents:
+        if one in (home, *home.parents):
+            continue
+        wanted = _compute_composed_keys(_follow_alias(str(one), aliases))
+        if found := [name for name in keys if not wanted.isdisjoint(keys[name])]:
+            return tuple(found)
+    return ()
 
 
 def find_project_root(folder: Path) -> Path | None:
