@@ -813,6 +813,7 @@ class Memory:
         workspace: str,
         *,
         near: bool = True,
+        own: bool = False,
     ) -> str:
         """Return the name under which something new of a workspace is stored.
 
@@ -821,6 +822,7 @@ class Memory:
 
         Args:
             near: accept a new name that is nearly a known one.
+            own: a folder is a project of its own, though it lies below a known one.
 
         Raises:
             UsageError: several known ones are called so, or `near` is False and the name is new and nearly a known one.
@@ -829,7 +831,11 @@ class Memory:
         with suppress(*TROUBLE):
             view = self.get_view()
         known = self._list_workspaces(view)
-        name = settle_workspace(workspace, known)
+        name = settle_workspace(
+            workspace,
+            known,
+            own=own,
+        )
         if not near:
             refuse_near_name(name, known)
         return name
@@ -957,6 +963,7 @@ def settle_project(
     workspace: str | None,
     *,
     near: bool = False,
+    own: bool = False,
 ) -> str | None:
     """Return the name under which something new of a workspace is stored in the settings' space; None if none is named.
 
@@ -964,6 +971,7 @@ def settle_project(
 
     Args:
         near: accept a new name that is nearly a known one.
+        own: a folder is a project of its own, though it lies below a known one.
 
     Raises:
         UsageError: several known ones are called so, or the name is new and nearly a known one.
@@ -972,7 +980,11 @@ def settle_project(
         return None
     try:
         memory = Memory.open(settings.store, settings.space, unreleased=True)
-        return memory.settle_workspace(workspace, near=near)
+        return memory.settle_workspace(
+            workspace,
+            near=near,
+            own=own,
+        )
     except TROUBLE:  # a note is written down while the store can't be read, too
         return anchor_workspace(workspace)
 
@@ -989,7 +1001,7 @@ def find_folder_project(settings: Settings, folder: str = ".") -> str | None:
         memory = Memory.open(settings.store, settings.space, unreleased=True)
     except TROUBLE:
         return None
-    return path if memory.has_workspace(path) else None
+    return memory.settle_workspace(path) if memory.has_workspace(path) else None
 
 
 def recall_spaces(

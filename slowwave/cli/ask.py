@@ -17,7 +17,7 @@ from slowwave.cli.common import (
     show_loading,
     truncate_line,
 )
-from slowwave.cli.opening import find_project_around
+from slowwave.cli.opening import find_project
 from slowwave.schemas.filters import ABOUT, ContextOptions, RecallOptions
 from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.vocabulary import Role, Status, is_own
@@ -387,7 +387,7 @@ def briefing(
     """
     from slowwave.flows.status import describe_backlog
 
-    project = None if everything else workspace or find_project_around(memory)
+    project = None if everything else workspace or find_project(memory)
     if project is None and not everything:
         print_warnings(describe_unknown_folder(memory))
     room = budget and max(0, budget - FENCE_TOKENS)

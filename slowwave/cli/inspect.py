@@ -205,7 +205,9 @@ def _set_alias(
         raise UsageError(
             f"config can't {shlex.join(words)}: write `slowwave config alias OLD NEW`, or `slowwave config` to list all"
         )
-    old, new = (settle_project(settings, word, near=True) for word in words[1:])
+    old, new = (
+        settle_project(settings, word, near=True, own=True) for word in words[1:]
+    )
     if not old or not new:
         raise UsageError("the name of a project is empty")
     if match_workspaces(new, [old]):

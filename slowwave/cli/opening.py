@@ -93,23 +93,11 @@ def open_memory(
 
 
 def find_project(memory: "Memory", folder: str = ".") -> str | None:
-    """Return the folder (default: the current one) if the memory knows its project; else None."""
-    return folder if memory.has_workspace(folder) else None
+    """Return the folder (default: the current one) if the memory knows its project, or one above it; else None.
 
-
-def find_project_around(
-    memory: "Memory",
-    folder: str = ".",
-) -> str | None:
-    """Return the folder (default: the current one) or the nearest above it whose project the memory knows; else None.
-
-    Nothing may be written there: the folder above may only hold several projects.
+    See `find_workspaces` for what a folder's project is.
     """
-    from slowwave.text.workspaces import find_known_above
-
-    return find_project(memory, folder) or find_known_above(
-        folder, memory.list_workspaces()
-    )
+    return folder if memory.has_workspace(folder) else None
 
 
 def prepare_encoder(settings: "Settings") -> None:

@@ -154,7 +154,7 @@ class Part:
 
 
 def render_markdown(parts: Sequence[Part], unsure: bool = False) -> str:
-    """Return the parts with a title each; empty ones are left out. If `unsure`, the memories say so under theirs."""
+    """Return the parts with a title each, without empty ones. If `unsure`, the memories say so under theirs."""
     names = shorten_session_ids(
         {
             line.source.session
@@ -165,7 +165,7 @@ def render_markdown(parts: Sequence[Part], unsure: bool = False) -> str:
     )
     rendered_parts = []
     for part in parts:
-        if part.lines:
+        if part.lines or part.left_out:
             caveat_lines = [NOT_SURE] if unsure and part.name == "memories" else []
             rendered: list[str] = []
             for _, lines in groupby(part.lines, key=lambda line: line.source.group):
@@ -262,9 +262,7 @@ def render_json(parts: Sequence[Part], unsure: bool = False) -> str:
         for part in parts
         if part.lines
     }
-    left_out = {
-        part.name: part.left_out for part in parts if part.lines and part.left_out
-    }
+    left_out = {part.name: part.left_out for part in parts if part.left_out}
     head = {"confident": False} if unsure else {}
     tail = {"left_out": left_out} if left_out else {}
     return (

@@ -21,6 +21,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from unicodedata import normalize
@@ -67,11 +68,22 @@ def find_workspaces(
 ) -> tuple[str, ...]:
     """Return the known names of a workspace, sorted; none if it is unknown, or the last part of several workspaces.
 
+    A folder in no checkout is of the nearest known one above it.
+
     Args:
         workspace: as a person writes it: a name, a path that may begin at the current folder or at home, or the last
             parts of a path.
         workspaces: the known names, as in the tables.
     """
+    names = {name for name in workspaces if name}
+    return find_own_workspaces(workspace, names) or find_known_above(workspace, names)
+
+
+def find_own_workspaces(
+    workspace: str,
+    workspaces: Iterable[str | None],
+) -> tuple[str, ...]:
+    """Return the known names of a workspace as `find_workspaces` does, but not those of a folder above."""
     names = {name for name in workspaces if name}
     groups = find_by_last_parts(workspace, names)
     if len(groups) == 1:
@@ -135,15 +147,29 @@ def find_places(
 
 
 def tell_apart(workspaces: Iterable[str | None]) -> dict[str, str]:
-    """Return the shown name of each workspace: the last part of its path, and of those above it as many as tell it from
-    another project of that name. A folder of a project stands behind the project's name.
+    """Return the shown name of each workspace: as many of its path's last parts as no other project's path ends in.
+
+    So `find_workspaces` takes each for that project alone. A folder below a known one of its project has that one's
+    name before it, and a work tree there is shown by that one's.
     """
     names = sorted({name for name in workspaces if name})
     inside = _find_inside(names)
-    shown = _tell_tops_apart(name for name in names if name not in inside)
-    for name, (above, folder) in inside.items():
-        shown[name] = f"{shown[above]}/{folder}" if folder else shown[above]
-    return shown
+    by_end = defaultdict[str, list[str]](list)
+    for name in names:
+        by_end["/".join(_split(name)[-1:])].append(name)
+    shown = dict[str, str]()
+    for alike in by_end.values():
+        places = find_places(alike) if len(alike) > 1 else {}
+        for name in alike:
+            _, folder = inside.get(name, ("", ""))
+            others = [
+                one
+                for one in alike
+                if one != name and places[one].project != places[name].project
+            ]
+            shown[name] = _tell_from(name, others, 1 + len(_split(folder)))
+    trees = {name: above for name, (above, folder) in inside.items() if not folder}
+    return shown | {name: shown[above] for name, above in trees.items()}
 
 
 def _find_inside(
@@ -153,56 +179,41 @@ def _find_inside(
 
     The folder is "" for a work tree.
     """
+    known = set(names)
+    above = {name: _list_above(name, known) for name in names}
+    below = [name for name in names if above[name]]
+    places = find_places([*below, *chain.from_iterable(above.values())])
     inside = dict[str, tuple[str, str]]()
-    tops = list[str]()
-    for name in names:
-        near = (top for top in reversed(tops) if name.startswith(f"{top}/"))
-        above = next(
-            near,
-            None,
-        )
-        if above is None:
-            tops.append(name)
+    for name in below:
+        top = next((one for one in above[name] if one not in inside), None)
+        if top is None:
             continue
-        places = find_places(
-            [above, name],
-        )
-        if places[above].project == places[name].project and not places[above].folder:
-            inside[name] = (above, places[name].folder)
-        else:
-            tops.append(name)
+        if places[top].project == places[name].project and not places[top].folder:
+            inside[name] = (top, places[name].folder)
     return inside
 
 
-def _tell_tops_apart(
-    workspaces: Iterable[str],
-) -> dict[str, str]:
-    """Return the shown name of each workspace, of which none is shown by another one's; see `tell_apart`."""
-    names = list(workspaces)
-    by_end = defaultdict[str, list[str]](list)
-    for name in names:
-        by_end[name_last_part(name)].append(name)
-    shown = dict[str, str]()
-    for end, alike in by_end.items():
-        places = find_places(alike) if len(alike) > 1 else {}
-        projects = {name: places[name].project for name in alike if name in places}
-        if len(set(projects.values())) < 2:
-            shown |= dict.fromkeys(alike, end)
-            continue
-        for name in alike:
-            others = [one for one in alike if projects[one] != projects[name]]
-            shown[name] = _tell_from(name, others)
-    return shown
+def _list_above(
+    name: str,
+    known: Collection[str],
+) -> list[str]:
+    """Return the known folders above a path, the nearest first."""
+    parts = name.split("/")
+    above = ("/".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
+    return [one for one in above if one in known]
 
 
 def _tell_from(
     name: str,
     others: Iterable[str],
+    fewest: int,
 ) -> str:
-    """Return the last parts of a name that no other ends in; the whole name if there are none."""
+    """Return the last parts of a name that no other ends in, at least `fewest`; the whole name if there are none."""
     parts = _split(name)
     ends = [_split(other) for other in others]
-    for count in range(1, len(parts)):
+    if not ends and len(parts) >= fewest:
+        return "/".join(parts[-fewest:])
+    for count in range(fewest, len(parts)):
         if all(end[-count:] != parts[-count:] for end in ends):
             return "/".join(parts[-count:])
     return name
@@ -286,24 +297,38 @@ def anchor_workspace(name: str) -> str:
     )
 
 
-def settle_workspace(workspace: str, workspaces: Iterable[str | None]) -> str:
+def settle_workspace(
+    workspace: str,
+    workspaces: Iterable[str | None],
+    *,
+    own: bool = False,
+) -> str:
     """Return the name under which new rows of a workspace are stored.
 
-    This is an absolute path as it is, else a known name that matches, also by its last parts, else the folder that the
-    name is here, else the name as given.
+    This is a known path, the known one above a path (see `find_known_above`), or a path as it is; else a known name
+    that matches, also by its last parts, else the folder that the name is here, else the name as given.
+
+    Args:
+        workspace: as a person writes it.
+        workspaces: the known names.
+        own: a folder is one of its own, whatever is known above it.
 
     Raises:
         UsageError: several known workspaces end so.
     """
     anchored = anchor_workspace(workspace)
     names = {name for name in workspaces if name}
-    if _is_path(anchored) or anchored in names:
+    find = find_own_workspaces if own else find_workspaces
+    if anchored in names:
         return anchored
+    if _is_path(anchored):
+        is_known = own or match_workspaces(anchored, names)
+        return anchored if is_known else next(iter(find(anchored, names)), anchored)
     if len(find_by_last_parts(anchored, names)) > 1 and not match_workspaces(
         anchored, names
     ):
         raise UsageError(explain_unknown_workspace(anchored, names))
-    known = next(iter(find_workspaces(anchored, names)), None)
+    known = next(iter(find(anchored, names)), None)
     return known or _find_typed_folder(anchored) or _find_own_folder(anchored)
 
 
@@ -391,19 +416,34 @@ def _list_nearest(
 
 
 def find_known_above(
-    folder: str,
+    workspace: str,
     workspaces: Collection[str],
-) -> str | None:
-    """Return the nearest known folder above one that is in no checkout; None if there is none.
+) -> tuple[str, ...]:
+    """Return the known names of the nearest known folder above one that exists and is in no checkout; else none.
 
-    The home folder, and what is above it, holds the projects and is none of them.
+    The home folder, and what is above it, holds the projects and is none of them. What several known paths end in is
+    no folder here.
     """
-    path = Path(os.path.realpath(_make_absolute(_expand_home(folder))))
+    folder = _find_typed_folder(_expand_home(workspace))
+    if not folder or find_by_last_parts(workspace, workspaces):
+        return ()
+    path = Path(os.path.realpath(folder))
     if find_project_root(path):
-        return None
+        return ()
     home = Path(os.path.realpath(Path.home()))
-    above = (one for one in path.parents if one not in (home, *home.parents))
-    return next((str(one) for one in above if str(one) in workspaces), None)
+    aliases = load_aliases()
+    # once for all folders above: each name is looked up on the disk
+    keys = {
+        name: _compute_name_keys(_follow_alias(name, aliases))
+        for name in sorted(workspaces)
+    }
+    for one in path.parents:
+        if one in (home, *home.parents):
+            continue
+        wanted = _compute_composed_keys(_follow_alias(str(one), aliases))
+        if found := [name for name in keys if not wanted.isdisjoint(keys[name])]:
+            return tuple(found)
+    return ()
 
 
 def find_project_root(folder: Path) -> Path | None:

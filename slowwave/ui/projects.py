@@ -7,7 +7,6 @@ from typing import Annotated
 import pyarrow.compute as pc
 
 from slowwave.context.projects.briefing import collect_session_lines
-from slowwave.context.projects.elsewhere import find_said_elsewhere
 from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.standing import (
     STANDING,
@@ -69,7 +68,7 @@ def show_project(
         "tried": [one.as_dict() for one in list_dead_ends(view, places[0])[:MOST]],
         "open": [
             _describe_open_end(line)
-            for line in open_ends
+            for line in open_ends.lines
             if not _is_told(line.text, shown)
         ],
         "sessions": _list_sessions(at, places),
@@ -112,14 +111,7 @@ def _choose_claims(
     meant: Sequence[str],
 ) -> tuple[list[StandingClaim], list[StandingClaim]]:
     """Return a project's rules, and what else holds that is not among the texts `meant`."""
-    categories = (*STANDING, *PERSONAL)
-    claims = collect_standing_claims(
-        view,
-        places,
-        categories,
-    )
-    if ids := find_said_elsewhere(view, places):
-        claims += collect_standing_claims(view, (), categories, among=ids)
+    claims = collect_standing_claims(view, places, (*STANDING, *PERSONAL))
     rules = [claim for claim in claims if claim.standing and not claim.code_note]
     rules = _drop_told(rules, ())[:MOST]
     told = [*meant, *(claim.text for claim in rules)]

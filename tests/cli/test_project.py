@@ -182,7 +182,8 @@ def test_a_briefing_has_what_a_person_told_a_model_of_the_project_after_what_sta
     store: Path,
 ) -> None:
     facts = [
-        line.text for line in collect_facts(Memory.open(store).get_view(), {"api"})
+        line.text
+        for line in collect_facts(Memory.open(store).get_view(), {"api"}).lines
     ]
     assert (facts[-1], STANDS in facts[:-1]) == (MODELS_FACT, True)
 

@@ -1,5 +1,6 @@
 """The briefing of a project: what holds now, what is open, the last two sessions; nothing twice, no courtesy."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,9 +8,11 @@ import pytest
 
 from slowwave.context.build import Context
 from slowwave.context.projects.briefing import (
+    Collected,
     collect_session_lines,
     drop_repeated,
     join_due,
+    pack_briefing,
 )
 from slowwave.context.projects.standing import join_quotes
 from slowwave.context.rendering import Line, LineSource
@@ -97,43 +100,6 @@ def test_a_session_that_says_nothing_new_leaves_its_line_to_an_earlier_one(
     ]
     assert [line.source.session for line in last.lines] == ["gw-3", "gw-2", "gw-1"]
     assert last.lines[0].text == "Its lines stand above."
-
-
-ELSEWHERE = "We decided that heronry sends its pictures to port 8095."
-
-
-@pytest.mark.parametrize(
-    ("place", "told"),
-    [
-        ("/ada/heronry", True),
-        # the name is an everyday word, is part of a longer one, or is another project's too
-        ("/ada/port", False),
-        ("/ada/heron", False),
-        ("/bob/heronry", False),
-    ],
-)
-def test_what_names_a_project_is_told_there_though_it_was_said_elsewhere(
-    tmp_path: Path, place: str, told: bool
-) -> None:
-    settings = Settings(store=tmp_path / "store", encoder="hash-384")
-    aside = [("user", ELSEWHERE), ("assistant", "Noted.")]
-    twins = [(place, FIRST), ("/ada/larder", aside)]
-    twins += [("/ada/heronry", THIRD)] if place == "/bob/heronry" else []
-    run_night(
-        [
-            session(tmp_path, f"gw-{n}", 2 * n, said, folder)
-            for n, (folder, said) in enumerate(twins, 1)
-        ],
-        settings,
-    )
-    memory = Memory.open(settings.store, encoder=HashEncoder())
-    lines = [
-        (line.source.project, line.source.session)
-        for part in memory.briefing(600, workspace=place).parts
-        for line in part.lines
-        if "8095" in line.text
-    ]
-    assert lines == ([("larder", "gw-2")] if told else [])
 
 
 @pytest.mark.parametrize(
@@ -281,7 +247,7 @@ def test_a_question_that_the_last_words_answered_is_not_open(tmp_path: Path) -> 
     parts = {part.name: part.lines for part in brief(settings).parts}
     assert f"plain mail ({asked})" in [line.text for line in parts["briefing"]]
     sessions = Memory.open(settings.store).get_view()
-    assert not collect_session_lines(sessions, ("/gate",))[1]
+    assert not collect_session_lines(sessions, ("/gate",))[1].lines
 
 
 def test_a_briefing_of_all_projects_names_each_and_a_folder_without_one_is_said(
@@ -305,3 +271,58 @@ def test_a_briefing_of_all_projects_names_each_and_a_folder_without_one_is_said(
     assert said.endswith("--project takes one: gate, sonde\n")
     for named in ("--all", "--project=sonde"):
         assert not typed("briefing", named, "--store", settings.store).stderr
+
+
+def make_lines(start: str, number: int, words: int = 4) -> list[Line]:
+    return [
+        Line(f"{start} {n} {'tide ' * words}".strip(), LineSource(f"s-{n}"))
+        for n in range(number)
+    ]
+
+
+def count_words(text: str) -> int:
+    return len(text.split())
+
+
+def test_a_part_of_which_no_line_fits_says_how_many_there_are() -> None:
+    kinds = [make_lines("rule", 3), make_lines("open", 2, 90), [], []]
+    collected = Collected(kinds, more=(5, 4, 0, 0))
+    block = pack_briefing(collected, 60, count_words)
+    assert block.text.endswith("- 5 more\n# Open\n- 6 more")
+    told = json.loads(pack_briefing(collected, 60, count_words, "json").text)
+    assert told["left_out"] == {"briefing": "5 more", "open": "6 more"}
+    # one line alone is told rather than how many there are
+    (part,) = pack_briefing(collected, 15, count_words).parts
+    assert (part.name, part.left_out, len(part.lines)) == ("briefing", "7 more", 1)
+    assert pack_briefing(collected, 3, count_words).text == ""
+
+
+def test_what_is_left_out_is_counted_before_only_the_first_are_considered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    talks = [
+        [
+            ("user", f"We decided that gateway {name} listens on port 9{n}43."),
+            ("assistant", f"Shall I also freeze the clock of {name}?"),
+        ]
+        for n, name in enumerate(("kiln", "heron", "larder", "trellis", "quill"), 1)
+    ]
+    run_night(
+        [
+            session(tmp_path, f"gw-{n}", 2 * n, said, "/gate")
+            for n, said in enumerate(talks, 1)
+        ],
+        settings,
+    )
+    counts = []
+    for most in (200, 2):
+        monkeypatch.setattr("slowwave.context.projects.briefing.MOST_LINES", most)
+        holds, is_open, *_ = brief(settings).parts
+        counts.append(
+            [
+                len(part.lines) + int((part.left_out or "0").split()[0])
+                for part in (holds, is_open)
+            ]
+        )
+    assert counts == [[5, 5], [5, 5]]

@@ -257,7 +257,7 @@ def test_a_briefing_tells_a_persons_words_and_no_agents_account_of_them(
         tmp_path, "s", 1, [("user", f"{own}."), ("assistant", f"{account}.")]
     )
     run_night([talk], Settings(store=tmp_path / "store", encoder="hash-384"))
-    (fact,) = collect_facts(Memory.open(tmp_path / "store").get_view())
+    (fact,) = collect_facts(Memory.open(tmp_path / "store").get_view()).lines
     assert (fact.text, fact.source.by or fact.source.speaker) == (own, "person")
 
 

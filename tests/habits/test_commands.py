@@ -85,7 +85,7 @@ COMMANDS = {
     "npx tsc -p tsconfig.build.json": ("npx tsc", "build"),
     "ruff format --check .": ("ruff format --check", "lint"),
     "ruff format .": ("ruff format", "format"),
-    "cargo test --project": ("cargo test", "test"),
+    "cargo test --workspace": ("cargo test", "test"),
     "make check": ("make check", "test"),  # by GNU's coding standards
     "make docs": ("make docs", None),
     "make": ("make", "build"),

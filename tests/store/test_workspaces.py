@@ -11,7 +11,6 @@ import pytest
 from slowwave.schemas.errors import UsageError
 from slowwave.text.workspaces import (
     anchor_workspace,
-    find_known_above,
     find_places,
     find_project_root,
     find_workspaces,
@@ -491,6 +490,27 @@ def test_a_folder_of_a_checkout_is_shown_behind_the_project(tmp_path: Path) -> N
     assert [shown[str(path)] for path in known] == expected
 
 
+def test_a_shown_name_is_taken_for_that_project_alone(tmp_path: Path) -> None:
+    tops = ["a/lake", "b/lake/web", "c/web", "c/docs"]
+    one, *_ = (clone(tmp_path / top, f"https://x.example/{top}") for top in tops)
+    # a twin: the second clone of a project
+    twin = clone(tmp_path / "d" / "lake", "https://x.example/a/lake")
+    tree = one / ".claude" / "worktrees" / "fix"
+    inside = [folder / name for folder in (one, twin) for name in ("web", "docs")]
+    for folder in inside:
+        folder.mkdir()
+    known = [*(str(tmp_path / top) for top in tops), *map(str, (twin, tree, *inside))]
+    shown = tell_apart(known)
+    lake = {str(path) for path in (one, twin, tree, *inside)}
+    for name in known:
+        expected = lake if name in lake else {name}
+        assert set(require_workspaces(shown[name], known)) == expected, shown[name]
+    assert [shown[name] for name in known] == [
+        *("lake", "b/lake/web", "c/web", "c/docs", "lake", "lake"),
+        *("a/lake/web", "lake/docs", "d/lake/web", "lake/docs"),
+    ]
+
+
 def test_a_folder_without_git_is_of_the_known_one_above_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -499,8 +519,16 @@ def test_a_folder_without_git_is_of_the_known_one_above_it(
     deep = home / "notes" / "2026" / "may"
     deep.mkdir(parents=True)
     notes = str(home / "notes")
-    assert find_known_above(str(deep), {notes, str(home)}) == notes
+    assert find_workspaces(str(deep), {notes, str(home)}) == (notes,)
+    assert settle_workspace(str(deep), {notes}) == notes
+    assert settle_workspace(str(deep), {notes}, own=True) == str(deep)
+    monkeypatch.chdir(deep.parent)
+    assert find_workspaces("may", {notes}) == (notes,)
+    # a slip is no folder, and what two known ones end in is neither
+    assert find_workspaces("june", {notes}) == ()
+    assert find_workspaces("may", {notes, "/a/may", "/b/may"}) == ()
+    assert match_workspaces(str(deep), {notes}) == ()
     # the home folder holds the projects and is none
-    assert find_known_above(str(deep), {str(home), str(tmp_path)}) is None
+    assert find_workspaces(str(deep), {str(home), str(tmp_path)}) == ()
     lake = clone(home / "notes" / "lake", "https://x.example/ada/lake")
-    assert find_known_above(str(lake), {notes}) is None
+    assert find_workspaces(str(lake), {notes}) == ()

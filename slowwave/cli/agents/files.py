@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from slowwave.cli.common import OUT, PROJECT, command, echo, print_warnings
-from slowwave.cli.opening import find_project
 from slowwave.schemas.errors import UsageError
 from slowwave.text.marked import (
     find_marked,
@@ -265,18 +264,22 @@ def _find_places(
     Raises:
         UsageError: the memory does not know the project.
     """
-    from slowwave.text.workspaces import anchor_workspace, require_workspaces
+    from slowwave.text.workspaces import (
+        anchor_workspace,
+        match_workspaces,
+        require_workspaces,
+    )
 
-    project = workspace or find_project(memory)
-    if project is None and needed:
+    known = memory.get_view().workspaces
+    if workspace:
+        return require_workspaces(anchor_workspace(workspace), known)
+    # a file is written for this folder: one above it may hold several projects
+    places = match_workspaces(anchor_workspace("."), known)
+    if needed and not places:
         raise UsageError(
             "this folder is no project that the memory knows: name one with --project"
         )
-    return (
-        require_workspaces(anchor_workspace(project), memory.get_view().workspaces)
-        if project
-        else ()
-    )
+    return places
 
 
 def _find_file(to: Target, places: tuple[str, ...]) -> Path:
@@ -285,11 +288,15 @@ def _find_file(to: Target, places: tuple[str, ...]) -> Path:
     Raises:
         UsageError: the project's folder is not on this machine.
     """
-    from slowwave.text.workspaces import find_project_root, find_workspaces
+    from slowwave.text.workspaces import (
+        anchor_workspace,
+        find_project_root,
+        match_workspaces,
+    )
 
     folder = (
         Path.cwd()
-        if find_workspaces(".", places)
+        if match_workspaces(anchor_workspace("."), places)
         else next(filter(Path.is_dir, map(Path, places)), None)
     )
     if folder is None:

@@ -54,8 +54,8 @@ def make_parser() -> HookParser:
     """Return the parser of a hook's arguments."""
     about = (
         "Answer a hook of Claude Code, Codex, Cursor or Gemini CLI: briefing, context, what a tool call would "
-        "try again in vain, or nothing. What it tells is of the project; in a folder that the memory does not know it "
-        "says nothing. A session that ends is distilled in the background."
+        "try again in vain, or nothing. What it tells is of the project; a folder without git is of the known project "
+        "above it; in a folder of none it says nothing. A session that ends is distilled in the background."
     )
     parser = HookParser("slowwave hook", description=about, allow_abbrev=False)
     events = "before-tool, session-end, session-start or user-prompt; JSON on standard input."

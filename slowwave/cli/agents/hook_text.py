@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from slowwave.cli.agents.running_session import find_shown, read_told
-from slowwave.cli.opening import find_project_around, open_memory
+from slowwave.cli.opening import find_project, open_memory
 from slowwave.context.projects.intentions import Intention
 from slowwave.context.prompted import INSTRUCTION, build_prompted_context
 from slowwave.context.recall_log import note_block
@@ -62,9 +62,7 @@ def build_hook_text(
     """
     with without_new_graphs():
         memory = open_memory(Path(store) if store else None, space)
-        here = (
-            find_project_around(memory, folder) if folder and not everywhere else None
-        )
+        here = find_project(memory, folder) if folder and not everywhere else None
         if not (here or everywhere):
             return ""
         if event == BEFORE_TOOL:

@@ -6,7 +6,7 @@ the shortest prefix of its id that is unique in the store.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -18,11 +18,6 @@ import pyarrow.compute as pc
 
 from slowwave.context.build import Context, check_block
 from slowwave.context.direct import make_hit_line
-from slowwave.context.projects.elsewhere import (
-    build_pattern,
-    find_said_elsewhere,
-    list_rare_names,
-)
 from slowwave.context.projects.intentions import Intention, list_intentions
 from slowwave.context.projects.standing import (
     EARLIEST,
@@ -111,6 +106,16 @@ class Collected(NamedTuple):
     kinds: Kinds
     sessions: tuple[datetime | None, ...] = ()
     """When each session ended that it may be of, the latest first."""
+    more: Sequence[int] = (0,) * len(PARTS)
+    """How many lines of each kind there are beside."""
+
+
+class Cut(NamedTuple):
+    """The first lines of a kind."""
+
+    lines: list[Line]
+    more: int
+    """How many there are beside."""
 
 
 def build_briefing(
@@ -168,17 +173,13 @@ def collect_briefing(
         corrected,
     )
     own = view.find_session_ids(own_sessions)
-    facts = collect_facts(view, places, corrected)
     rows = read_last_sessions(
         view,
         places,
         own,
     )
-    sessions, open_ends = collect_session_lines(view, places, own, rows)
-    facts, due = join_due(facts, collect_due(view, places, corrected))
-    open_ends = [*due, *open_ends]
-    topics = collect_topic_summaries(view, places, own)
-    kinds: Kinds = [[*unreleased, *facts], open_ends, sessions, topics]
+    released, more = _collect_released(view, places, own, corrected, rows)
+    kinds: Kinds = [[*unreleased, *released[0]], *released[1:]]
     told = [
         [line for line in lines if not is_of_session(line.source.session, own_sessions)]
         for lines in kinds
@@ -195,7 +196,33 @@ def collect_briefing(
             written,
         )
     )
-    return Collected(kinds, tuple(row["last_at"] for row in rows))
+    return Collected(kinds, tuple(row["last_at"] for row in rows), more)
+
+
+def _collect_released(
+    view: View,
+    places: Sequence[str],
+    own: Collection[str],
+    corrected: Collection[str],
+    rows: Sequence[SummaryRow],
+) -> tuple[Kinds, tuple[int, ...]]:
+    """Return the lines of a release by kind, and how many of each there are beside.
+
+    Args:
+        view: the release.
+        places: names of the project; empty for all.
+        own: the running sessions.
+        corrected: ids of claims that a message since the release corrects.
+        rows: the last sessions.
+    """
+    facts = collect_facts(view, places, corrected)
+    sessions, open_ends = collect_session_lines(view, places, own, rows)
+    every_due = collect_due(view, places, corrected)
+    others, due = join_due(facts.lines, every_due[:OPEN_ENDS])
+    more_due = _count_untold(every_due[OPEN_ENDS:], others)
+    topics = collect_topic_summaries(view, places, own)
+    kinds = [others, [*due, *open_ends.lines], sessions, topics.lines]
+    return kinds, (facts.more, more_due + open_ends.more, 0, topics.more)
 
 
 def _tell_written(
@@ -212,25 +239,9 @@ def _tell_written(
         places: names of the project.
         corrected: those that correct a claim, by its id.
     """
-    newest = _keep_own(view, reversed(written), places)
+    newest = [hit for hit in reversed(written) if not places or hit.workspace in places]
     typed = _keep_typed(newest)
     return _shorten_hits(_name_corrected(view, typed, corrected))
-
-
-def _keep_own(
-    view: View,
-    hits: Iterable[Hit],
-    places: Sequence[str],
-) -> list[Hit]:
-    """Return the hits that are of a project, or name it; all without `places`."""
-    if not places:
-        return list(hits)
-    named = build_pattern(list_rare_names(view, places))
-    return [
-        hit
-        for hit in hits
-        if hit.workspace in places or (named and named.search(hit.text))
-    ]
 
 
 def _read_written(reading: ReadSession, view: View) -> list[Hit]:
@@ -315,7 +326,7 @@ def collect_due(
         )
         for one in list_intentions(view, places)
         if one.id not in corrected and one.is_open(today)
-    ][:OPEN_ENDS]
+    ]
 
 
 def _format_later(view: View, one: Intention) -> str:
@@ -344,6 +355,14 @@ def join_due(
         else:
             joined.append(line)
     return others, joined
+
+
+def _count_untold(
+    due: Iterable[Line],
+    facts: Sequence[Line],
+) -> int:
+    """Return how many of what is due no fact has the words of."""
+    return sum(_find_line(facts, line.own_words) is None for line in due)
 
 
 def _find_line(
@@ -442,71 +461,41 @@ def collect_facts(
     view: View,
     places: Collection[str] = (),
     corrected: Collection[str] = (),
-) -> list[Line]:
+) -> Cut:
     """Return the standing claims of persons: first those that replaced another claim, then rules, then the others.
 
     Of each, those stated in most sessions come first, with `places` each category in turn, and a person's claims
-    without a heading of their own last. Claims in `corrected` are left out. Those that name the project and were said
-    elsewhere are among them, each with the project in which it was said.
+    without a heading of their own last. Claims in `corrected` are left out.
     """
     # without a workspace, confidence only sorts the claims
     settled = tuple(dict.fromkeys((*SETTLED, *PERSONAL)))
     categories, confidence = (settled, None) if places else (PERSONAL, 0.0)
     claims = collect_standing_claims(view, places, categories, confidence)
-    if places and (ids := find_said_elsewhere(view, places)):
-        claims += collect_standing_claims(view, (), categories, among=ids)
     claims = [claim for claim in claims if claim.id not in corrected]
     claims = _put_unheaded_last(claims) if places else claims
     replaced = {
         row["chain_id"] for row in view.chains.claims.values() if is_superseded(row)
     }
     claims.sort(key=lambda claim: (claim.id not in replaced, not claim.standing))
-    return [
+    first = claims[:MOST_LINES]
+    told = set(map(_key_line, first))
+    more = set(map(_key_line, claims[MOST_LINES:])) - told
+    lines = [
         Line(
             f"{claim.text} {claim.code_note}".strip(),
-            _cite(view, claim, places),
+            claim.source,
             own_words=(claim.text,) if claim.code_note else (),
             parts=claim.parts,
         )
-        for claim in _join_by_message(
-            view,
-            claims[:MOST_LINES],
-            places,
-        )
+        for claim in join_by_message(view, first, addresses_nobody)
     ]
+    return Cut(lines, len(more))
 
 
-def _join_by_message(
-    view: View,
-    claims: Sequence[StandingClaim],
-    places: Collection[str],
-) -> list[StandingClaim]:
-    """Return the claims in their order; those of one message are one, at the place of the first.
-
-    What stands beside a claim that was said elsewhere is of that project, and is not told with it.
-    """
-    here = [one for one in claims if not places or one.workspace in places]
-    others = [one for one in claims if one not in here]
-    joined = [
-        *join_by_message(view, here, addresses_nobody),
-        *join_by_message(view, others, lambda _: False),
-    ]
-    order = {claim.id: at for at, claim in enumerate(claims)}
-    return sorted(
-        joined,
-        key=lambda claim: order[claim.id],
-    )
-
-
-def _cite(
-    view: View,
-    claim: StandingClaim,
-    places: Collection[str],
-) -> LineSource:
-    """Return the source of a claim, with its project if that is none of `places`."""
-    if not places or claim.workspace in places:
-        return claim.source
-    return replace(claim.source, project=view.name_project(claim.workspace))
+def _key_line(claim: StandingClaim) -> tuple[str | None, int | str | None]:
+    """Return the same for claims that are one line, as those of a message are; see `join_by_message`."""
+    is_alone = claim.standing or claim.code_note or claim.source.seq is None
+    return claim.source.session, claim.id if is_alone else claim.source.seq
 
 
 def _put_unheaded_last(claims: Sequence[StandingClaim]) -> list[StandingClaim]:
@@ -535,38 +524,56 @@ def pack_briefing(
         format: of the block.
     """
     measure = Measure(cache_counts(count), format)
+    for untold in (True, False):
+        arrange = partial(arrange_by_kind, collected, untold=untold)
+        parts = arrange(_choose_lines(collected.kinds, budget, measure, arrange))
+        if parts:
+            break
+    return Context(measure.render(parts), measure.count_parts(parts), parts)
+
+
+def _choose_lines(
+    kinds: Kinds,
+    budget: int,
+    measure: Measure,
+    arrange: Callable[[Sequence[Line]], tuple[Part, ...]],
+) -> list[Line]:
+    """Return the lines, of each kind in turn, that are at most `budget` tokens as `arrange` makes parts of them."""
     chosen = list[Line]()
     used = 0
-    for line in take_in_turn(collected.kinds):
+    for line in take_in_turn(kinds):
         if used + measure.count(line.text) > budget + 1:
             continue
-        tokens = measure.count_parts(arrange_by_kind(collected, [*chosen, line]))
+        tokens = measure.count_parts(arrange([*chosen, line]))
         if tokens <= budget:
             chosen.append(line)
             used = tokens
-    parts = arrange_by_kind(
-        collected,
-        chosen,
-    )
-    return Context(measure.render(parts), measure.count_parts(parts), parts)
+    return chosen
 
 
 def arrange_by_kind(
     collected: Collected,
     chosen: Sequence[Line],
+    *,
+    untold: bool = True,
 ) -> tuple[Part, ...]:
     """Return the chosen lines as parts: what holds, what is open, the last sessions and topics; the newest first.
 
-    A part says how many it leaves out.
+    A part says how many it leaves out. Without any line there are no parts.
+
+    Args:
+        collected: the lines by kind, and the sessions.
+        chosen: the lines that are shown.
+        untold: a part of which no line is shown says that, too.
     """
     ids = set(map(id, chosen))
     parts = []
-    for name, lines in zip(PARTS, collected.kinds, strict=True):
+    for name, lines, more in zip(PARTS, collected.kinds, collected.more, strict=True):
         shown = [line for line in lines if id(line) in ids]
         if name != "topics":
             shown.sort(key=lambda line: -(line.source.at or EARLIEST).timestamp())
-        if shown:
-            every = len(collected.sessions) if name == "sessions" else len(lines)
+        if shown or (untold and lines and chosen):
+            every = len(collected.sessions) if name == "sessions" else len(lines) + more
             left_out = _say_left_out(name, every - len(shown), collected.sessions)
             parts.append(Part(name, tuple(shown), left_out))
     return tuple(parts)
@@ -595,7 +602,7 @@ def collect_topic_summaries(
     view: View,
     places: Collection[str] = (),
     own: Collection[str] = (),
-) -> list[Line]:
+) -> Cut:
     """Return the top summaries of each topic that a model wrote, the largest topics first.
 
     With `places`, only topics are returned whose claims were mostly made there. A summary that rests on an unconfirmed
@@ -626,12 +633,7 @@ def collect_topic_summaries(
     if places:
         mostly_here = _find_topics_of(view, places)
         tops = [row for row in tops if row["scope_id"] in mostly_here]
-    sizes = dict(
-        zip(*view.read(TOPICS, ["topic_id", "size"]).to_pydict().values(), strict=True)
-    )
-    tops.sort(
-        key=lambda row: (-sizes.get(row["scope_id"], 0), row["scope_id"], -row["tier"])
-    )
+    _sort_by_topic(view, tops)
     lines = []
     for row in tops[:MOST_LINES]:
         source = LineSource(
@@ -640,7 +642,20 @@ def collect_topic_summaries(
             topic=row["title"] or row["scope_id"],
         )
         lines.append(_make_line(view, row["scope_id"], row["text"], source, own))
-    return lines
+    return Cut(lines, len(tops) - len(lines))
+
+
+def _sort_by_topic(
+    view: View,
+    rows: list[SummaryRow],
+) -> None:
+    """Sort summaries: those of the largest topics first, of each the highest first."""
+    sizes = dict(
+        zip(*view.read(TOPICS, ["topic_id", "size"]).to_pydict().values(), strict=True)
+    )
+    rows.sort(
+        key=lambda row: (-sizes.get(row["scope_id"], 0), row["scope_id"], -row["tier"])
+    )
 
 
 def _drop_doubtful_summaries(
@@ -678,7 +693,7 @@ def collect_session_lines(
     places: Collection[str] = (),
     own: Collection[str] = (),
     rows: Sequence[SummaryRow] | None = None,
-) -> tuple[list[Line], list[Line]]:
+) -> tuple[list[Line], Cut]:
     """Return a line for each of the last sessions, and what is open at their end; the latest first.
 
     Args:
@@ -712,12 +727,17 @@ def collect_session_lines(
             by=by,
         )
         open_ends.append(_make_line(view, key, waiting, cited, own))
-    return sessions, _take_told(open_ends)
+    return sessions, _cut_open_ends(open_ends, every[MOST_LINES:])
 
 
-def _take_told(lines: Sequence[Line]) -> list[Line]:
-    """Return the first OPEN_ENDS lines that say something."""
-    return [line for line in lines if line.text][:OPEN_ENDS]
+def _cut_open_ends(
+    lines: Iterable[Line],
+    older: Iterable[SummaryRow],
+) -> Cut:
+    """Return the first OPEN_ENDS lines that say something; beside are those of `older` sessions, too."""
+    ends = [line for line in lines if line.text]
+    more = sum(bool(split_open_part(row["text"])[2]) for row in older)
+    return Cut(ends[:OPEN_ENDS], len(ends[OPEN_ENDS:]) + more)
 
 
 def _shorten(text: str) -> str:

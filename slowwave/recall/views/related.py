@@ -23,8 +23,8 @@ from slowwave.text.times.days import localise
 from slowwave.text.workspaces import (
     anchor_workspace,
     find_by_last_parts,
+    find_own_workspaces,
     find_project_root,
-    find_workspaces,
 )
 
 BY_NAME = ("names", "of_file", "said_by", "of_project")
@@ -200,7 +200,7 @@ class NamedThing:
         """Return the paths, word, person and workspaces that a name may stand for in a store with these workspaces."""
         said = name.strip()
         anchored = anchor_workspace(name)
-        places = find_workspaces(anchored, workspaces)
+        places = find_own_workspaces(anchored, workspaces)
         if anchored not in workspaces and _is_below_project(anchored):
             places = ()
         ends = chain.from_iterable(find_by_last_parts(said, workspaces))
