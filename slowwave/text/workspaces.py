@@ -421,8 +421,8 @@ def find_known_above(
 ) -> tuple[str, ...]:
     """Return the known names of the nearest known folder above one that exists and is in no checkout; else none.
 
-    The home folder, and what is above it, holds the projects and is none of them. What several known paths end in is
-    no folder here.
+    The home folder, and what is above it, holds the projects and is none of them. A name that several known paths end
+    in names nothing here.
     """
     folder = _find_typed_folder(_expand_home(workspace))
     if not folder or find_by_last_parts(workspace, workspaces):

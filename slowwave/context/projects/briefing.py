@@ -361,7 +361,7 @@ def _count_untold(
     due: Iterable[Line],
     facts: Sequence[Line],
 ) -> int:
-    """Return how many of what is due no fact has the words of."""
+    """Return the number of due lines whose words stand in no fact."""
     return sum(_find_line(facts, line.own_words) is None for line in due)
 
 
