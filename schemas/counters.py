@@ -5,7 +5,7 @@ A report in `runs` has the names. `WORDS`, `WORDS_BY_KIND` and `USAGE_WORDS` hav
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Self
 
@@ -210,7 +210,8 @@ class ModelUsage:
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> Self:
         """Return the usage that a report has as JSON. What another version counted is left out."""
-        known = {name: row[name] for name in row.keys() & vars(cls()).keys()}
+        names = {one.name for one in fields(cls)}
+        known = {name: row[name] for name in row.keys() & names}
         return cls(**{**known, "errors": Counter(row.get("errors", {}))})
 
     @property

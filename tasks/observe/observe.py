@@ -203,7 +203,7 @@ def observe(
         coding = settings.pack == "coding" or (
             settings.pack != "personal" and is_coding(all_rows)
         )
-        typed = list(map(_keep_typed, _add_speakers(spoken)))
+        typed = list(map(_take_typed, _add_speakers(spoken)))
         claims = _build_claims(typed, coding, settings.max_share, in_layers=in_layers)
         if not claims:
             skipped[session] = f"no claim in {len(spoken)} spoken messages"
@@ -223,8 +223,8 @@ def _add_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "speaker": name} for row, name in zip(spoken, names, strict=True)]
 
 
-def _keep_typed(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a message, a person's with the text that was typed; `full_text` is all of it."""
+def _take_typed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a message with its `full_text`; the `text` of a person's is the part that was typed."""
     text = row["text"]
     typed = keep_typed(text) if row["origin"] == Origin.HUMAN else text
     return {**row, "text": typed, "full_text": text}

@@ -644,6 +644,10 @@ def test_outputs_are_read_if_they_may_have_the_version_and_to_their_ends() -> No
     assert read_shown(messages, calls, {("", "3.0")})["s"].keys() == {"long"}
 
 
+def test_without_messages_of_agents_nothing_was_printed() -> None:
+    assert read_shown(MESSAGES.make_empty_table(), [], {("pydantic", "3")}) == {}
+
+
 def test_what_is_printed_of_a_product_is_its_version_if_a_sign_says_so() -> None:
     node = intend(versions=(("node", "22"),))
     assert node.is_met_by(Done(shown="- node@20.1\n+ node@22.1"))

@@ -770,7 +770,7 @@ def read_shown(
 ) -> dict[str, dict[str, str]]:
     """Return by session what some tool calls printed that may have one of some versions, by the call's id."""
     shown = defaultdict[str, dict[str, str]](dict)
-    if not versions:
+    if not versions or not messages.num_rows:
         return shown
     ids = {str(block["call_id"]) for row in calls for block in row["blocks"]}
     outputs = pa.concat_tables(
