@@ -304,7 +304,7 @@ def test_a_reader_stays_with_its_release_through_ten_others(
     run_night([tell(said, "s0", "boat 0 is called Alma")], one)
     machine("other")
     pinned, live = Memory.open(url, release="r1"), Memory.open(url)
-    live._live.WAIT = 0.0
+    live.reading.live.WAIT = 0.0
     for number in range(1, 11):
         run_night(
             [tell(said, f"s{number}", f"boat {number} is called Berta{number}")], one
