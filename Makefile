@@ -86,10 +86,11 @@ docs: dev ## the reference, examples and pictures anew, and the site in build/si
 	$(BIN)/python docs/pictures.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-lint: dev ## ruff, mypy and the rules of prose
+lint: dev ## ruff, mypy (the names in tests and benches too) and the rules of prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini
 	$(BIN)/python -m pytest --noconftest tests/test_prose.py
 
 format: dev ## let ruff mend the format

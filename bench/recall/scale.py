@@ -192,11 +192,12 @@ def time_asks(
     }
 
     def search_bare(query: str) -> object:
-        search = table.search(
+        search: Any = table.search(
             encoder.encode([query])[0], vector_column_name="vector"
-        ).distance_type("dot")
+        )
         return (
-            search.bypass_vector_index()
+            search.distance_type("dot")
+            .bypass_vector_index()
             .limit(10)
             .select(["message_id", "text", "_distance"])
             .to_arrow()

@@ -279,7 +279,8 @@ def test_a_prompt_that_the_template_refuses_is_rejected_alone(tmp_path: Path) ->
 def test_calls_that_take_turns_find_their_own_answers(tmp_path: Path) -> None:
     llm = VLLMOffline(str(make_toy_model(tmp_path / "model", "chatml")), SETTINGS)
     try:
-        first, given_up = llm.complete(notes(3)), llm.complete(notes(2))
+        first = llm.complete(notes(3))
+        given_up: Any = llm.complete(notes(2))
         found = [next(first).id, next(given_up).id]
         given_up.close()  # its other request is withdrawn
         assert [label.error for label in answered(llm, notes(9))] == [None] * 9

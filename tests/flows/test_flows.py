@@ -130,7 +130,7 @@ def test_a_flow_of_which_a_step_failed_ends_as_failed_and_tells_prefect_no_words
         raise errors[-1]
 
     monkeypatch.setattr("slowwave.tasks.topics.task.refresh_topics", fail)
-    first = nightly(paths, given, return_state=True)
+    first: Any = nightly(paths, given, return_state=True)
     assert first.is_failed()
     assert all(
         told in str(first.message)
@@ -141,7 +141,7 @@ def test_a_flow_of_which_a_step_failed_ends_as_failed_and_tells_prefect_no_words
     # An error may quote what was said, and Prefect's server is no part of the store: of a step's error the run's row
     # has the words.
     errors.append(OSError(errno.ENOSPC, "no room for the blue cabinet"))
-    third = nightly(paths, given, return_state=True)
+    third: Any = nightly(paths, given, return_state=True)
     assert "Unquoted: OSError at " in str(third.message)
     run_id = str(third.message).split("`slowwave inspect runs` has it, as run ")[1]
     shown = typed("inspect", "runs", "--store", given["store"]).stdout
@@ -208,7 +208,7 @@ def test_what_was_asked_wrongly_is_told_in_its_own_words(
         "keywords": {"top": 0},
     }
     nightly([str(SAMPLES)], store)
-    ended = flow(
+    ended: Any = flow(
         **parameters | {"overrides": store | parameters.get("overrides", {})},
         return_state=True,
     )
@@ -223,7 +223,7 @@ def test_an_error_outside_of_a_run_points_to_no_row(
         raise KeyError("the blue cabinet")
 
     monkeypatch.setattr("slowwave.flows.prefect.export_tables", fail)
-    ended = export("out", return_state=True)
+    ended: Any = export("out", return_state=True)
     assert str(ended.message).endswith(
         ": no run has noted it; the same command in a terminal shows its words"
     )

@@ -367,6 +367,7 @@ class Asked(Request):
     """A request as a server gets it."""
 
     __slots__ = ("form",)
+    form: Any
 
     def __init__(self, messages: Any, form: Any) -> None:
         object.__setattr__(self, "messages", messages)

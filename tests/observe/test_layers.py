@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,7 +113,8 @@ def test_a_window_marks_the_tokens_of_each_sentence():
 
 def test_the_layers_open_after_the_cache_was_emptied(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "first"))
-    folder = load_query_encoder(SHIPPED).folder
+    layered: Any = load_query_encoder(SHIPPED)
+    folder = layered.folder
     encoder = open_onnx_encoder.__wrapped__(folder, SHIPPED)
     shutil.rmtree(tmp_path / "first")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "second"))

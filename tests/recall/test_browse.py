@@ -132,8 +132,8 @@ def test_sessions_make_a_claim_surer_and_a_likely_change_less_sure(
             for n in range(4)
         ]
     )
-    sure = compute_confidences(rows, frozenset(), {})
-    assert sure.tolist() == [0.3, 0.3, 0.51, 0.657]
+    agreed = compute_confidences(rows, frozenset(), {})
+    assert agreed.tolist() == [0.3, 0.3, 0.51, 0.657]
     affirmed = compute_confidences(rows, frozenset("c"), {"1": {"a", "b", "c"}})
     assert affirmed.tolist() == [0.3, 0.51, 0.51, 0.51]
 
