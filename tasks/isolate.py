@@ -106,7 +106,11 @@ def note_failed_units(
         ]
         rows.append(
             build_quarantine_row(
-                report.step, (row_id, why, excerpt), why, excerpt, row_id=row_id
+                step=report.step,
+                key=(row_id, why, excerpt),
+                reason=why,
+                excerpt=excerpt,
+                row_id=row_id,
             )
         )
     if failed:
@@ -121,7 +125,9 @@ def note_failed_units(
     def is_settled(row: QuarantinedRow) -> bool:
         return str(row["row_id"]).endswith(f"/{kind}") and row["row_id"] not in waiting
 
-    update_quarantine(job.store, report.step, rows, is_settled)
+    update_quarantine(
+        store=job.store, step=report.step, rows=rows, is_settled=is_settled
+    )
 
 
 def _describe_failure(error: Exception) -> str:

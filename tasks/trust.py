@@ -115,7 +115,12 @@ def find_session_trust(
     last = dict[str | None, datetime]()
     found = dict[str, MessageTrust]()
     for row in messages:
-        _add_results(row, links, refusals.get(row["native_id"], ""), given)
+        _add_results(
+            row=row,
+            links=links,
+            refusal=refusals.get(row["native_id"], ""),
+            given=given,
+        )
         own = find_class(row, kind)
         parts = list(_find_given_parts(row, sentences[row["message_id"]], given))
         if row["origin"] == Origin.HUMAN:

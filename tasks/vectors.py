@@ -85,7 +85,9 @@ class SpreadEncoder:
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return one row of unit length a text, in order; shape (len(texts), dim)."""
         distinct = pa.table({"text": pa.array(list(dict.fromkeys(texts)), pa.string())})
-        made = spread(self._executor, self._step, distinct, "text")
+        made = spread(
+            executor=self._executor, step=self._step, rows=distinct, by="text"
+        )
         places = {text: row for row, text in enumerate(made["text"].to_pylist())}
         matrix = build_vector_matrix(made["vector"])
         return (
@@ -140,7 +142,9 @@ def attach_vectors_if_there(
     """Return the rows with `vector` filled from the text in `column`; as they are where the encoder can't be had."""
     encoder = get_encoder_if_there(job, report) if rows.num_rows else None
     try:
-        return attach_vectors(job.store, rows, column, encoder)
+        return attach_vectors(
+            store=job.store, rows=rows, column=column, encoder=encoder
+        )
     except TextsRefused:
         raise  # these texts, not the encoder
     except EncoderFailed as gone:
@@ -163,7 +167,7 @@ def fill_missing_vectors(
     rows = rows.filter(
         pc.and_(rows["vector"].is_null(), pc.not_equal(rows[column], ""))
     )
-    filled = attach_vectors_if_there(job, rows, column, report)
+    filled = attach_vectors_if_there(job=job, rows=rows, column=column, report=report)
     filled = filled.filter(filled["vector"].is_valid())
     report.counts[Count.VECTORS_FILLED] += job.store.merge(table, filled)
     keys: list[str] = filled[table.key].to_pylist()

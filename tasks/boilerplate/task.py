@@ -177,7 +177,9 @@ def add_repeating_sessions(job: Job) -> int:
     if not sessions:
         return 0
     holders = _find_other_holders(store, kept)
-    claims = store.read_ids(CLAIMS, sessions, REPEATABLE, "session_id", CURRENT)
+    claims = store.read_ids(
+        table=CLAIMS, ids=sessions, columns=REPEATABLE, by="session_id", where=CURRENT
+    )
     held = _describe_held(store, sessions, holders)
     marks = store.read(MARKS, ["unit_id", "input_key"], pc.field("step") == REPEATS)
     done = {row["unit_id"]: row["input_key"] for row in marks.to_pylist()}
@@ -215,7 +217,9 @@ def _describe_held(
         for number, of in holders.items()
         if of
     }
-    lines = store.read_ids(LINES, sessions, ["session_id", "hashes"], "session_id")
+    lines = store.read_ids(
+        table=LINES, ids=sessions, columns=["session_id", "hashes"], by="session_id"
+    )
     return {
         row["session_id"]: compute_content_id(*sorted(known[n] for n in spans))
         for row in lines.to_pylist()

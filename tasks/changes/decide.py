@@ -143,10 +143,10 @@ def decide(
     freed = claims.reopened | {decision.later for decision in reaffirmed}
     settled = settle_sessions(claims, guesses)
     changed = find_changes(
-        claims,
-        settled,
-        verdicts,
-        freed,
+        claims=claims,
+        guesses=settled,
+        verdicts=verdicts,
+        freed=freed,
     )
     found = [
         *find_corrections(claims, corrections),
@@ -168,7 +168,7 @@ def decide(
         if retired.keys().isdisjoint((one.earlier, one.later))
         and frozenset((one.earlier, one.later)) not in touched
     ]
-    return Decisions(changes, doubts, agreements, freed)
+    return Decisions(changes=changes, doubts=doubts, agreements=agreements, freed=freed)
 
 
 def _select_applicable(
@@ -277,7 +277,9 @@ def find_changes(
         if is_nothing:
             continue
         kind = _choose_kind(outcome, taken_back=pair in guesses.taken_back)
-        change = _build_decision(claims, pair, kind, likely, verdict)
+        change = _build_decision(
+            claims=claims, pair=pair, kind=kind, p=likely, verdict=verdict
+        )
         if change.earlier not in claims.retired or change.earlier in freed:
             changes.append(change)
     return changes

@@ -152,7 +152,7 @@ def compute_pair_features(
     )
     return {
         **_compute_overlap(old, new, idf),
-        **_compute_alignment(old, new, x, y, idf),
+        **_compute_alignment(old=old, new=new, x=x, y=y, idf=idf),
         # content words of the common beginning, of the common end, and of the longest common run that a different word
         # follows in each claim
         "begin alike": _count_common_prefix(x, y),
@@ -204,7 +204,7 @@ def _compute_alignment(
     idf: IdfTable,
 ) -> dict[str, float]:
     """Return features of the frame (the words of the sentence that both share) and of the words that differ in it."""
-    runs = _align_words(old, new, x, y, idf)
+    runs = _align_words(old=old, new=new, x=x, y=y, idf=idf)
     # shares of each claim's words, and capped counts
     first = idf.sum_idf(stem_content_words(x))
     second = idf.sum_idf(stem_content_words(y))
@@ -254,7 +254,9 @@ def _align_words(
 ) -> Alignment:
     """Walk over the runs that are equal and the runs that another run replaces."""
     opcodes = list(Levenshtein.opcodes(x, y))
-    runs = Alignment(is_of_another=_is_of_another(old, new, x, y, opcodes))
+    runs = Alignment(
+        is_of_another=_is_of_another(old=old, new=new, x=x, y=y, opcodes=opcodes)
+    )
     after_equal = False
     for op in opcodes:
         left = x[op.src_start : op.src_end]
@@ -269,7 +271,9 @@ def _align_words(
             if max(len(gone), len(come)) <= VALUE:
                 runs.values += 1
                 runs.governed += after_equal
-                runs.same_kind += _is_same_kind(old, new, left, right)
+                runs.same_kind += _is_same_kind(
+                    old=old, new=new, left=left, right=right
+                )
         after_equal = op.tag == "equal"
     return runs
 

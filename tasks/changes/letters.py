@@ -41,10 +41,10 @@ class LetterReader:
         """Read a saved model."""
         with np.load(io.BytesIO(content)) as saved:
             return cls(
-                saved["kinds"].tolist(),
-                saved["runs"].tolist(),
-                saved["weights"],
-                saved["offsets"],
+                kinds=saved["kinds"].tolist(),
+                runs=saved["runs"].tolist(),
+                weights=saved["weights"],
+                offsets=saved["offsets"],
             )
 
     def to_bytes(self) -> bytes:

@@ -180,16 +180,18 @@ def predict_changes(evidence: Evidence, executor: Executor = HERE) -> PairGuesse
         repr(sorted(evidence.idf.weights.items())),
     )
     step = ShardStep(
-        "changes",
-        settings,
-        SCORED,
-        partial(judge_shard, idf=evidence.idf),
+        name="changes",
+        settings=settings,
+        schema=SCORED,
+        do=partial(judge_shard, idf=evidence.idf),
         shard_rows=SHARD_PAIRS,
     )
     made = [SCORED.empty_table()]
     for start in track_items("changes", range(0, len(evidence.pairs), CHUNK_PAIRS)):
         part = evidence.describe(slice(start, start + CHUNK_PAIRS))
-        made.append(spread(executor, step, part, "claim").sort_by("place"))
+        made.append(
+            spread(executor=executor, step=step, rows=part, by="claim").sort_by("place")
+        )
     scores = pa.concat_tables(made)
     return PairGuesses(
         likely=scores["likely"].to_numpy(),

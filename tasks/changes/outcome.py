@@ -163,14 +163,22 @@ def supersede(claims: pa.Table, known: Known) -> Superseded:
     corrections = index.find_rows(known.corrections)
     candidates = _reopen_corrected(candidates, corrections)
     read = known.reader.describe if known.reader else None
-    evidence = Evidence.from_candidates(candidates, among, known.idf, read)
+    evidence = Evidence.from_candidates(
+        candidates=candidates, among=among, idf=known.idf, read=read
+    )
     apart = index.undone | {frozenset(pair) for pair in corrections}
     apart |= _find_pairs_of_one_answer(candidates.table, evidence)
     guesses = _guess_changes(evidence, apart, known.executor)
     guesses = _spare_from_moments(candidates, guesses, known.is_of_moment)
     settled = index.find_rows(known.verdicts, without=corrections)
     judged = (
-        ask_judge(candidates, guesses.likely, guesses.likest, settled, known.judge)
+        ask_judge(
+            claims=candidates,
+            guesses=guesses.likely,
+            likest=guesses.likest,
+            verdicts=settled,
+            judge=known.judge,
+        )
         if known.judge
         else JudgedPairs({}, set())
     )
@@ -180,8 +188,20 @@ def supersede(claims: pa.Table, known: Known) -> Superseded:
         if verdict.answer is not PairAnswer.UNANSWERED
     }
     candidates = reopen_misjudged(candidates, answered)
-    decisions = decide(candidates, guesses, answered, corrections, index.undone)
-    return _build_outcome(candidates.table, decisions, judged, among, known.step_key)
+    decisions = decide(
+        claims=candidates,
+        guesses=guesses,
+        verdicts=answered,
+        corrections=corrections,
+        undone=index.undone,
+    )
+    return _build_outcome(
+        table=candidates.table,
+        decisions=decisions,
+        judged=judged,
+        among=among,
+        step_key=known.step_key,
+    )
 
 
 def _find_rows_to_judge(
@@ -256,7 +276,9 @@ def _guess_changes(
         if kind:
             plain[old, new] = kind
     likest = evidence.find_likest() & likely.keys()
-    return ChangeGuesses(likely, taken_back, plain, likest)
+    return ChangeGuesses(
+        likely=likely, taken_back=taken_back, plain=plain, likest=likest
+    )
 
 
 def _spare_from_moments(
@@ -299,7 +321,9 @@ def _build_outcome(
     made = [*decisions.changes, *decisions.doubts, *decisions.agreements]
     return Superseded(
         claims=_build_changed_rows(table, decisions.changes, decisions.freed),
-        merges=_build_ledger(table, made, judged.answers, step_key),
+        merges=_build_ledger(
+            table=table, decisions=made, verdicts=judged.answers, step_key=step_key
+        ),
         waiting=len(judged.waiting),
         unsettled=frozenset(
             table["claim_id"].take(pa.array(waiting_rows, pa.int64())).to_pylist()

@@ -218,7 +218,14 @@ def find_candidate_pairs(
         among: places of some rows.
     """
     groups = group_rows(table)
-    near = find_vector_pairs(vectors, has, NEAREST, LEAST_COSINE, among, groups)
+    near = find_vector_pairs(
+        vectors=vectors,
+        has=has,
+        nearest=NEAREST,
+        min_cosine=LEAST_COSINE,
+        among=among,
+        groups=groups,
+    )
     pairs = deduplicate_pairs([near, find_word_pairs(claims, groups, among)])
     candidates: Pairs = pairs[
         _mask_pairs_in_scope(
@@ -439,7 +446,13 @@ class Evidence:
             around=ranker.build_around(chosen),
             reads=ranker.read_pairs(chosen.pairs, read),
         )
-        return cls(chosen.pairs, chosen.likeness, chosen.apart, describe, ranker.idf)
+        return cls(
+            pairs=chosen.pairs,
+            likeness=chosen.likeness,
+            apart=chosen.apart,
+            describe=describe,
+            idf=ranker.idf,
+        )
 
 
 @dataclass(frozen=True)
@@ -523,7 +536,11 @@ class PairRanker:
         table = self.candidates.table
         times = self.candidates.table["observed_at"].to_numpy()
         near = find_candidate_pairs(
-            table, self.claims, self.vectors, self.has_vector, among
+            table=table,
+            claims=self.claims,
+            vectors=self.vectors,
+            has=self.has_vector,
+            among=among,
         )
         replies = find_reply_pairs(table, among)
         near = deduplicate_pairs([near, replies])
@@ -533,11 +550,15 @@ class PairRanker:
         pairs = pairs[times[pairs[:, 0]] != times[pairs[:, 1]]]
         old, new = pairs.T
         cosines = compute_cosines(pairs, self.vectors, self.has_vector)
-        likeness = compute_likeness(pairs, cosines, self.claims, self.idf)
+        likeness = compute_likeness(
+            pairs=pairs, cosines=cosines, claims=self.claims, idf=self.idf
+        )
         apart = self.sessions[old] != self.sessions[new]
         everyday = np.asarray(pc.equal(table["pack"], "personal"), dtype=bool)
         kind = apart + 2 * everyday[pairs].all(axis=1)
-        company = _rank_pairs(pairs, likeness, kind, self.sessions)
+        company = _rank_pairs(
+            pairs=pairs, likeness=likeness, kind=kind, sessions=self.sessions
+        )
         return RankedPairs(
             pairs=pairs,
             cosines=cosines,
@@ -577,7 +598,11 @@ class PairRanker:
         """Return the surroundings of the claims in some pairs."""
         sessions = np.unique(self.sessions[ranked.pairs]).tolist()
         return Surroundings(
-            self.candidates.table, self.claims, self.vectors, self.idf, sessions
+            table=self.candidates.table,
+            claims=self.claims,
+            vectors=self.vectors,
+            idf=self.idf,
+            sessions=sessions,
         )
 
 
@@ -632,8 +657,8 @@ def _rank_pairs(
         }
     )
     ranked = frame.with_row_index("at")
-    ranked = _add_ranks(ranked, "new", "old", "before")
-    ranked = _add_ranks(ranked, "old", "new", "after")
+    ranked = _add_ranks(ranked=ranked, claim="new", other="old", side="before")
+    ranked = _add_ranks(ranked=ranked, claim="old", other="new", side="after")
     ranked = ranked.join(_count_similar_sessions(frame), on=["new", "kind"], how="left")
     ranked = ranked.sort("at").rename({"lead before": "lead"})
     return ranked.select(pl.col(COMPANY).cast(pl.Float64)).to_numpy()

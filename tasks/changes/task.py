@@ -148,13 +148,18 @@ def _judge_claims(job: Job, report: StepReport) -> None:
     judged = fresh | _find_doubted_near(job.store, fresh, doubts)
     claims, elsewhere = read_scope(job.store, judged, [*doubts, *corrections])
     judging = make_judge(job, model, report) if model else None
-    outcome = _supersede(job, claims, judging, judged, corrections)
+    outcome = _supersede(
+        job=job, claims=claims, judging=judging, judged=judged, corrections=corrections
+    )
     # Write the ledger first: if the night ends here, the next one judges the claims again.
     job.store.merge_changed(MERGES, outcome.merges)
     unjudged = {*claims["claim_id"].to_pylist()} - judged
     others = elsewhere | (unjudged - {*outcome.claims["claim_id"].to_pylist()})
     job.store.delete_ids(MERGES, find_settled_doubts(job.store, outcome.merges, others))
-    job.store.update(CLAIMS, _collect_judged_rows(claims, outcome, fresh, key))
+    job.store.update(
+        CLAIMS,
+        _collect_judged_rows(claims=claims, outcome=outcome, fresh=fresh, key=key),
+    )
     report.rows_out = outcome.claims.num_rows
     _count_outcomes(outcome, report)
     if model is not None:
@@ -226,7 +231,12 @@ def _write_claim_chains(store: Store) -> int:
     claims = store.read(CLAIMS, LINKS)
     linked = pa.array(find_linked_claims(claims, links), pa.string())
     before = claims.filter(pc.is_in(claims["claim_id"], linked))
-    return _merge_chains(store, CLAIMS, before, spread_over_claims(before, links))
+    return _merge_chains(
+        store=store,
+        table=CLAIMS,
+        before=before,
+        after=spread_over_claims(before, links),
+    )
 
 
 def _write_passage_chains(store: Store) -> int:
@@ -255,7 +265,7 @@ def _write_passage_chains(store: Store) -> int:
         here = here | pc.field("workspace").is_null()
     passages = store.read(PASSAGES, SAID, here)
     after = spread_over_passages(passages, store.read(CLAIMS, CHAIN_COLUMNS, here))
-    written = _merge_chains(store, PASSAGES, passages, after)
+    written = _merge_chains(store=store, table=PASSAGES, before=passages, after=after)
     keys = _compute_place_keys(store, here)
     mark_done(
         store, "chains", [(name_place(name), keys[name], None) for name in pending]
@@ -368,9 +378,18 @@ def make_judge(
 
     def ask(pairs: Sequence[Pair]) -> list[Answered | None]:
         questions = build_questions(name_speakers(job.store, pairs), model.library)
-        reply = model.ask("supersede", index_questions(questions), list_requests, read)
+        reply = model.ask(
+            step="supersede",
+            items=index_questions(questions),
+            build=list_requests,
+            read=read,
+        )
         quarantine_rejected(
-            job.store, "supersede", reply.rejected, reply.values, report
+            store=job.store,
+            step="supersede",
+            rejected=reply.rejected,
+            settled=reply.values,
+            report=report,
         )
         answers = {
             ids: answered

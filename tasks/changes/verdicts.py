@@ -197,7 +197,9 @@ def ask_judge(
     while True:
         # the likeliest open pairs
         known = {**verdicts, **answered}
-        likely = _find_pairs_to_ask(claims, guesses, likest, known, judge)
+        likely = _find_pairs_to_ask(
+            claims=claims, guesses=guesses, likest=likest, verdicts=known, judge=judge
+        )
         open_pairs = sorted(
             likely.keys() - asked, key=lambda pair: (-likely[pair], pair)
         )
@@ -312,7 +314,14 @@ def build_questions(
         tokens = TOKENS_A_PAIR * len(batch) + 20
         questions.append(
             Question(
-                library.build_request("change", name, entries, answer, tokens), batch
+                library.build_request(
+                    prompt="change",
+                    name=name,
+                    entries=entries,
+                    answer=answer,
+                    tokens=tokens,
+                ),
+                batch,
             )
         )
     return questions

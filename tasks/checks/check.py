@@ -60,7 +60,11 @@ def check_texts(
         at = text.at.timestamp() if text.at else 0.0
         for one in references:
             said[one] = min(said.get(one, at), at)
-    verdicts = judge_references(git, said, exclude, earlier) if said else {}
+    verdicts = (
+        judge_references(git=git, said=said, exclude=exclude, earlier=earlier)
+        if said
+        else {}
+    )
     rows = []
     for text, references in zip(texts, named, strict=True):
         for one, verdict in choose_verdicts(text, references, verdicts).items():

@@ -242,7 +242,9 @@ def _resolve(
         if os.path.lexists(path):
             if os.path.realpath(path.parent) != str(path.parent.absolute()):
                 raise CheckoutRefused("a link stands among its references")
-            return _resolve(git, common, read_small(path).strip(), steps - 1)
+            return _resolve(
+                git=git, common=common, value=read_small(path).strip(), steps=steps - 1
+            )
     packed = common / "packed-refs"
     lines = read_packed(packed) if os.path.lexists(packed) else ()
     found = next((line[0] for line in lines if line[1] == name), "")

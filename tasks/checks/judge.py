@@ -129,21 +129,34 @@ def judge_references(
     manifests = _read_manifests(git, entries)
     facts = collect_facts(manifests)
     pinned = _compare_facts(questions, facts, manifests)
-    gone = _find_branches(questions, git.checkout, earlier or {}, entries)
+    gone = _find_branches(
+        questions=questions,
+        checkout=git.checkout,
+        earlier=earlier or {},
+        entries=entries,
+    )
     code = [entry for entry in entries if _is_code(entry, exclude)]
     asked = questions.of(CheckKind.NAME, CheckKind.SETTING, CheckKind.PORT)
     certain = [one for one in asked if not one.is_guess]
-    _scan_code(questions, git, code, entries, [*certain, *gone])
+    _scan_code(
+        questions=questions,
+        git=git,
+        code=code,
+        entries=entries,
+        waiting=[*certain, *gone],
+    )
     if not git.deadline.left:  # what was not found may be there
         return questions.verdicts
     since = min((said[one] for one in questions.open), default=0.0)
     _mark_gone_branches(questions, gone)
     _find_deleted(questions, git, since)
-    _follow_facts(questions, git, pinned, facts, since)
+    _follow_facts(questions=questions, git=git, left=pinned, facts=facts, since=since)
     removed = _find_removed(questions, git, since)
     guesses = [one for one in removed if one.is_guess]
     if guesses:  # another line may still say so
-        _scan_code(questions, git, code, entries, guesses)
+        _scan_code(
+            questions=questions, git=git, code=code, entries=entries, waiting=guesses
+        )
     if git.deadline.left:
         questions.verdicts = removed | questions.verdicts
     return questions.verdicts
@@ -608,7 +621,7 @@ def _find_removed(
             still = [one for one in by_key[key] if one in waiting]
             near[key] = [one for one in still if waiting[one].may_be_among(words)]
         if any(near.values()):
-            found = _read_removals(commit, diff, near, waiting)
+            found = _read_removals(commit=commit, diff=diff, near=near, wanted=waiting)
             verdicts.update(found)
             for one in found:
                 del waiting[one]
@@ -672,7 +685,9 @@ def _read_removals(
             for one in sorted(here):
                 find = wanted[one].find
                 if find(line) and not any(map(find, hunk.added)):
-                    verdicts[one] = _build_removal(one, commit, hunk, at)
+                    verdicts[one] = _build_removal(
+                        one=one, commit=commit, hunk=hunk, at=at
+                    )
     return verdicts
 
 

@@ -59,7 +59,16 @@ def check_claims(job: Job) -> StepReport:
             if units[unit] == done.get(unit):
                 left_alone.update(text.row_id for text in some)
             else:
-                fresh.append(_check(job, root, some, key, seen[root], report))
+                fresh.append(
+                    _check(
+                        job=job,
+                        root=root,
+                        texts=some,
+                        key=key,
+                        seen=seen[root],
+                        report=report,
+                    )
+                )
         rows = pa.concat_tables(fresh)
         report.rows_out = _replace(store, rows, left_alone)
         report.kinds[CountByKind.CHECKS].update(rows["result"].to_pylist())
@@ -161,7 +170,14 @@ def _check(
         checkout = find_checkout(Path(root))
         with open_git(checkout, SECONDS) as git:
             exclude = job.settings.habits.exclude
-            rows = check_texts(git, texts, job.now, key, exclude, seen)
+            rows = check_texts(
+                git=git,
+                texts=texts,
+                now=job.now,
+                step_key=key,
+                exclude=exclude,
+                earlier=seen,
+            )
             is_whole = bool(git.deadline.left)
     except CheckoutRefused as refused:
         report.kinds[CountByKind.CHECKOUTS_REFUSED][str(refused)] += 1

@@ -77,7 +77,9 @@ def find_in_session(moves: Sequence[Move]) -> list[DeadEnd]:
     failed = [*_find_failed(moves, explained), *_find_options(moves)]
     found: dict[str, tuple[int, DeadEnd]] = {}
     for start, end, dead_end in (*undone, *refused, *failed):
-        if not _worked_later(moves, dead_end.attempt, end, explained):
+        if not _worked_later(
+            moves=moves, attempt=dead_end.attempt, end=end, explained=explained
+        ):
             found.setdefault(dead_end.attempt.message, (start, dead_end))
     return [
         dead_end for _, dead_end in sorted(found.values(), key=lambda pair: pair[0])
@@ -118,7 +120,9 @@ def _find_undone(moves: Sequence[Move]) -> Iterator[Place]:
         if not tried:
             continue
         failure = _find_failure(moves, tried[-1], at)
-        if failure is None or not _is_news(moves, tried, at, failure):
+        if failure is None or not _is_news(
+            moves=moves, tried=tried, end=at, failure=failure
+        ):
             continue
         taken.update(tried)
         if move.kind is MoveKind.UNDO:  # all of these files is as it was
@@ -130,7 +134,11 @@ def _find_undone(moves: Sequence[Move]) -> Iterator[Place]:
         instead = own or _find_next(moves, at)
         if instead and _is_alike(moves[tried[0]], instead):
             continue
-        yield tried[0], at, _build(moves, tried, failure, instead)
+        yield (
+            tried[0],
+            at,
+            _build(moves=moves, tried=tried, failure=failure, instead=instead),
+        )
 
 
 def _find_other_version(
@@ -519,7 +527,16 @@ def _find_refused(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]
                 None,
             )
             if said is not None:
-                yield at, said, _build(moves, [at], said, _find_next(moves, said))
+                yield (
+                    at,
+                    said,
+                    _build(
+                        moves=moves,
+                        tried=[at],
+                        failure=said,
+                        instead=_find_next(moves, said),
+                    ),
+                )
     for said, move in enumerate(moves):
         if move.kind is MoveKind.PERSON and REFUSAL.search(move.line[:REFUSING]):
             done = [
@@ -534,7 +551,13 @@ def _find_refused(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]
                 and next_done is not None
                 and _replaces(moves[done[-1]], next_done)
             ):
-                yield done[-1], said, _build(moves, [done[-1]], said, next_done)
+                yield (
+                    done[-1],
+                    said,
+                    _build(
+                        moves=moves, tried=[done[-1]], failure=said, instead=next_done
+                    ),
+                )
 
 
 def _replaces(attempt: Move, other: Move) -> bool:
@@ -585,7 +608,13 @@ def _find_failed(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
             and _find_next(moves, last) is None
         ):
             continue  # the session ends with it
-        yield at, last, _build(moves, tries, last, _find_next(moves, last))
+        yield (
+            at,
+            last,
+            _build(
+                moves=moves, tried=tries, failure=last, instead=_find_next(moves, last)
+            ),
+        )
 
 
 def _find_options(moves: Sequence[Move]) -> Iterator[Place]:
@@ -601,7 +630,7 @@ def _find_options(moves: Sequence[Move]) -> Iterator[Place]:
             and failed.role in PROVING
             and _drops_options(failed.words, passed.words)
         ):
-            yield at, then, _build(moves, [at], at, passed)
+            yield at, then, _build(moves=moves, tried=[at], failure=at, instead=passed)
 
 
 def _drops_options(words: Sequence[str], fewer: Sequence[str]) -> bool:

@@ -61,7 +61,7 @@ def find_repeated(
         workspace: the folder that its paths are relative to.
         dead_ends: rows of DEAD_ENDS of that workspace: kind, path, words, instead.
     """
-    moves = read_call_moves(tool, given, None, workspace)
+    moves = read_call_moves(tool=tool, given=given, failed=None, workspace=workspace)
     likely = [
         (max((measure_likeness(move, row) for move in moves), default=0.0), row)
         for row in dead_ends

@@ -143,7 +143,13 @@ def read_moves(
                 failed, outcome = _read_outcome(result, message)
                 more = {**outcome, "turn": turn, **place}
                 given = block["text"] or ""
-                moves += read_call_moves(block["name"], given, failed, workspace, more)
+                moves += read_call_moves(
+                    tool=block["name"],
+                    given=given,
+                    failed=failed,
+                    workspace=workspace,
+                    outcome=more,
+                )
     return _compare_with_written(moves)
 
 
@@ -192,7 +198,10 @@ def read_call_moves(
         outcome: more columns of the moves.
     """
     arguments = parse_arguments(given)
-    kinds = {action.kind for action in read_call(tool, "{}", None, None)}
+    kinds = {
+        action.kind
+        for action in read_call(tool=tool, given="{}", failed=None, workspace=None)
+    }
     ok = None if failed is None else not failed
     more = dict(outcome or {})
     if PATCH in given:
@@ -214,7 +223,9 @@ def read_call_moves(
     # a tool of an unknown name that takes a script runs it
     if not script or (kinds & {ActionKind.READ, ActionKind.SEARCH}):
         return []
-    return list(_read_script(script[:MOST_READ], ok, workspace, more))
+    return list(
+        _read_script(script=script[:MOST_READ], ok=ok, workspace=workspace, more=more)
+    )
 
 
 def parse_arguments(given: str) -> dict[str, Any]:
@@ -256,7 +267,9 @@ def _read_edit(
         for part in parts
         for text in _find_texts(part, ("new", "content", "file_text", "insert"))
     ]
-    edit = _describe_edit(path, "\n".join(old), "\n".join(new), workspace)
+    edit = _describe_edit(
+        path=path, old="\n".join(old), new="\n".join(new), workspace=workspace
+    )
     return {**edit, "is_whole": bool(new) and not old and "content" in arguments}
 
 
@@ -311,7 +324,7 @@ def _read_patch(given: str, workspace: str | None) -> Iterator[dict[str, Any]]:
         lines = text[head.end() : end][:MOST_READ].splitlines()
         old = "\n".join(line[1:] for line in lines if line.startswith("-"))
         new = "\n".join(line[1:] for line in lines if line.startswith("+"))
-        yield _describe_edit(head[1], old, new, workspace)
+        yield _describe_edit(path=head[1], old=old, new=new, workspace=workspace)
 
 
 def _read_script(
@@ -337,7 +350,9 @@ def _read_script(
         # what a pipe ends with counts for what it begins with
         is_last = command is heads[-1]
         ended = ok if is_last or (ok and all_ran) else None
-        for move in _read_simple(command, ended, workspace, more):
+        for move in _read_simple(
+            command=command, ok=ended, workspace=workspace, more=more
+        ):
             # words that a shell fills in are not known
             is_guess = is_computed and move.kind in (MoveKind.RUN, MoveKind.CHECK)
             yield replace(move, kind=MoveKind.LOOK) if is_guess else move

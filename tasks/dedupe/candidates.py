@@ -124,12 +124,27 @@ def find_vector_pairs(
             continue
         # exact for few rows, else within near cells
         if len(rows) <= EXACT_ROWS or len(own) < 10 * np.sqrt(len(rows)):
-            chunks.append(_find_nearest(vectors, rows, nearest, min_cosine, own))
+            chunks.append(
+                _find_nearest(
+                    vectors=vectors,
+                    rows=rows,
+                    nearest=nearest,
+                    min_cosine=min_cosine,
+                    own=own,
+                )
+            )
         else:
             cells = [cell for cell in _build_cells(vectors, rows) if len(cell) > 1]
             chunks += [
                 select_pairs(
-                    _find_nearest(vectors, cell, nearest, min_cosine, cell), among
+                    _find_nearest(
+                        vectors=vectors,
+                        rows=cell,
+                        nearest=nearest,
+                        min_cosine=min_cosine,
+                        own=cell,
+                    ),
+                    among,
                 )
                 for cell in cells
             ]

@@ -57,7 +57,7 @@ def decide(
     rules: Rules,
 ) -> Decision:
     """Decide on two normalised claims, given their ratio and cosine; symmetric in a and b."""
-    scores = compute_scores(a, b, token_sort, cosine, rules)
+    scores = compute_scores(a=a, b=b, token_sort=token_sort, cosine=cosine, rules=rules)
     if a.folded == b.folded:
         reason = speaker(align_pair(a, b))
         return Decision(
@@ -83,7 +83,8 @@ def is_promising(
     return (
         a.folded == b.folded
         or _apply_thresholds(
-            compute_scores(a, b, token_sort, cosine, rules), rules
+            compute_scores(a=a, b=b, token_sort=token_sort, cosine=cosine, rules=rules),
+            rules,
         ).same
     )
 

@@ -89,7 +89,9 @@ def dedupe(
     # Rows taken from several chunks are copied twice.
     table = pa.concat_tables([old, live]).combine_chunks()
     del pending, settled, old, live
-    duplicates = find_duplicate_pairs(table, known_count, rules, undone, executor)
+    duplicates = find_duplicate_pairs(
+        table=table, old=known_count, rules=rules, undone=undone, executor=executor
+    )
     compared = _select_compared(table, duplicates, known_count)
     changed, merges = _apply_duplicates(table, compared, step_key)
     return Deduped(pa.concat_tables([changed, passed]), merges)
@@ -101,14 +103,16 @@ def _apply_duplicates(
     """Return the new rows and the settled rows that gained a duplicate, and the ledger."""
     joined = compared.assign_canonical_rows()
     keep = sorted({*range(compared.known_count, len(compared.rows)), *joined.values()})
-    marked = _mark_duplicates(compared.table, joined, compared.pairs, step_key).take(
-        pa.array(keep, pa.int64())
-    )
+    marked = _mark_duplicates(
+        table=compared.table, joined=joined, decisions=compared.pairs, step_key=step_key
+    ).take(pa.array(keep, pa.int64()))
     chosen = table.take(pa.array([compared.rows[at] for at in keep], pa.int64()))
     chosen = set_columns(
         chosen, supersede_key=None, **{name: marked[name] for name in MARKED}
     )
-    return chosen, _build_merges(compared.table, joined, compared.pairs, step_key)
+    return chosen, _build_merges(
+        table=compared.table, joined=joined, decisions=compared.pairs, step_key=step_key
+    )
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,9 @@ def find_duplicate_pairs(
     """Return the pairs of rows that are duplicates; the first `old` rows are not compared with each other."""
     claims = ClaimTexts(table)
     vectors, has = stack_unit_vectors(table)
-    pairs = _find_candidates(table, claims, vectors, has, old)
+    pairs = _find_candidates(
+        table=table, claims=claims, vectors=vectors, has=has, old=old
+    )
     pairs = _filter_allowed(pairs[pairs[:, 1] >= old], table, undone)
     pairs = pairs[order_by_words(pairs, claims)]
     decisions: dict[int, dict[int, Decision]] = defaultdict(dict)
@@ -95,14 +97,18 @@ def find_duplicate_pairs(
         chunk = pairs[start : start + CHUNK_PAIRS]
         cosines = compute_cosines(chunk, vectors, has)
         shard = tell_pairs(table, chunk, READ, cosine=pa.array(cosines))
-        for row in spread(executor, step, shard, "claim").sort_by("place").to_pylist():
+        for row in (
+            spread(executor=executor, step=step, rows=shard, by="claim")
+            .sort_by("place")
+            .to_pylist()
+        ):
             left, right = chunk[row["place"]].tolist()
             decision = decide(
-                claims[left],
-                claims[right],
-                row["score"],
-                _get_known(cosines[row["place"]]),
-                rules,
+                a=claims[left],
+                b=claims[right],
+                token_sort=row["score"],
+                cosine=_get_known(cosines[row["place"]]),
+                rules=rules,
             )
             if decision.same:
                 decisions[left][right] = decisions[right][left] = decision
@@ -262,7 +268,11 @@ def find_promising_pairs(pairs: pa.Table, *, rules: Rules) -> pa.Table:
         n
         for n in worth
         if is_promising(
-            left[n], right[n], float(ratios[n]), _get_known(cosines[n]), rules
+            a=left[n],
+            b=right[n],
+            token_sort=float(ratios[n]),
+            cosine=_get_known(cosines[n]),
+            rules=rules,
         )
     ]
     return pa.table([pairs["place"], pairs["claim"], ratios], schema=SCORED).take(

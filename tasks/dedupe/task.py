@@ -68,7 +68,9 @@ def dedupe_claims(job: Job) -> StepReport:
         fresh = find_rows_to_dedupe(standing, key)
         report.rows_in = len(fresh)
         if len(fresh):
-            _dedupe_fresh(job, report, standing, fresh, key)
+            _dedupe_fresh(
+                job=job, report=report, standing=standing, fresh=fresh, key=key
+            )
         report.rows_out += add_repeating_sessions(job)
     return report
 
@@ -89,12 +91,12 @@ def _dedupe_fresh(
     pending, correcting = _split_by_id(pending, corrections)
     settled, _ = _split_by_id(settled, corrections)
     deduped = dedupe(
-        reset_rows(pending),
-        settled,
-        Rules(job.settings.dedupe.threshold),
-        key,
-        read_undone_pairs(job.store),
-        job.executor,
+        pending=reset_rows(pending),
+        settled=settled,
+        rules=Rules(job.settings.dedupe.threshold),
+        step_key=key,
+        undone=read_undone_pairs(job.store),
+        executor=job.executor,
     )
     job.store.merge(MERGES, deduped.merges)
     correcting = set_columns(reset_rows(correcting), dedupe_key=key)

@@ -66,7 +66,12 @@ def holds_any(export: Export, ids: Set[str]) -> bool:
     id_array = pa.array(sorted(ids), pa.string())
     try:
         return any(
-            _holds_row(path / facts["file"], facts["columns"], ids, id_array)
+            _holds_row(
+                path=path / facts["file"],
+                columns=facts["columns"],
+                ids=ids,
+                values=id_array,
+            )
             for facts in _list_tables(path)
         )
     except (*READ_TROUBLE, KeyError):

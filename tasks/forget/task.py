@@ -59,9 +59,13 @@ def forget_due(job: Job, now: datetime | None = None) -> StepReport:
             report.kinds[CountByKind.FORGOTTEN][COMPLETIONS.name] = gone
         report.notes += list_unmatched(store, limits)
         due = select_due_messages(store, limits, moment)
-        plan = make_plan(store, job.run_id, ["retention"], due)
+        plan = make_plan(
+            store=store, run_id=job.run_id, why=["retention"], messages=due
+        )
         if limits.quarantine_days:
-            _plan_old_quarantine(store, plan, moment, limits.quarantine_days)
+            _plan_old_quarantine(
+                store=store, plan=plan, moment=moment, days=limits.quarantine_days
+            )
         if not plan.is_empty:
             complete_plan(store, plan)
             write_plan(store.dir, plan)
@@ -145,11 +149,11 @@ def release_rest(job: Job) -> None:
     encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
     writer = find_writer(job.store)
     publish(
-        job.store,
-        job.run_id,
-        before[-1].encoder if before else encoder,
-        lambda draft: scale,
-        writer,
+        store=job.store,
+        run_id=job.run_id,
+        encoder=before[-1].encoder if before else encoder,
+        calibrate=lambda draft: scale,
+        writer=writer,
     )
 
 

@@ -77,7 +77,12 @@ def extract_keywords(
     for start in range(0, len(texts) if top else 0, BATCH_TEXTS):
         batch = slice(start, start + BATCH_TEXTS)
         keywords += _pick_keywords(
-            texts[batch], vectors[batch], encoder, top, diversity, memory
+            texts=texts[batch],
+            vectors=vectors[batch],
+            encoder=encoder,
+            top=top,
+            diversity=diversity,
+            memory=memory,
         )
     return keywords or [[] for _ in texts]
 

@@ -54,14 +54,19 @@ def write_gists(job: Job, sessions: frozenset[str] | None = None) -> StepReport:
         )
         job.store.delete_ids(GISTS, taken_back["message_id"].to_pylist())
         pending = find_missing_messages(
-            job.store, read_spoken_messages(job.store), GISTS, key
+            store=job.store,
+            spoken=read_spoken_messages(job.store),
+            table=GISTS,
+            key=key,
         )
         if sessions is not None:
             pending = pending.filter(pl.col("session_id").is_in(sorted(sessions)))
         report.rows_in = pending.height
         with show_progress("gists", pending.height) as advance:
             for batch in pending.iter_slices(BATCH):
-                report.rows_out += _write_gist_batch(job, batch, key, model, report)
+                report.rows_out += _write_gist_batch(
+                    job=job, batch=batch, key=key, model=model, report=report
+                )
                 advance(batch.height)
         if model:
             model.record_usage(report)
@@ -103,7 +108,11 @@ def _write_gist_batch(
         if (gist := find_own_gist(row["blocks"] or ()))
     }
     others = {message: row for message, row in rows.items() if message not in own}
-    made, waiting = _ask_model(job, others, model, report) if model else ({}, set())
+    made, waiting = (
+        _ask_model(job=job, rows=others, model=model, report=report)
+        if model
+        else ({}, set())
+    )
     made |= own
     left = [message for message in rows if message not in made]
     gists, is_away = _make_gists(
@@ -145,11 +154,20 @@ def _ask_model(
 
     def build(batch: Sequence[MessageRow]) -> list[Request]:
         return by_model.build_gist_requests(
-            batch, model.library, model.count, model.llm.context_window
+            rows=batch,
+            library=model.library,
+            count=model.count,
+            window=model.llm.context_window,
         )
 
-    answers = model.ask("gists", items, build, _read_gist)
-    quarantine_rejected(job.store, "gists", answers.rejected, rows, report)
+    answers = model.ask(step="gists", items=items, build=build, read=_read_gist)
+    quarantine_rejected(
+        store=job.store,
+        step="gists",
+        rejected=answers.rejected,
+        settled=rows,
+        report=report,
+    )
     report.kinds[CountByKind.WAITING]["gists"] += len(answers.waiting)
     waiting = {items[name]["message_id"] for name in answers.waiting}
     return {

@@ -58,10 +58,15 @@ def find_actions(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Ta
     parts: dict[str, int] = {}
     for call in _find_calls(pl.DataFrame(messages), about).iter_rows(named=True):
         for action in read_call(
-            call["name"], call["text"] or "", call["failed"], call["workspace"]
+            tool=call["name"],
+            given=call["text"] or "",
+            failed=call["failed"],
+            workspace=call["workspace"],
         ):
             part = parts[call["message_id"]] = parts.get(call["message_id"], -1) + 1
-            rows.append(_build_row(call, action, part, step_key))
+            rows.append(
+                _build_row(call=call, action=action, part=part, step_key=step_key)
+            )
     return pa.Table.from_pylist(rows, schema=ACTIONS.schema)
 
 
@@ -162,7 +167,15 @@ def read_call(
     if kind is ActionKind.RUN:
         script = _get_first(arguments, names["command"])
         folder = _get_first(arguments, names["folder"]) or ""
-        return list(_read_script(script, folder, failed, workspace)) if script else []
+        return (
+            list(
+                _read_script(
+                    script=script, folder=folder, failed=failed, workspace=workspace
+                )
+            )
+            if script
+            else []
+        )
     if kind is ActionKind.EDIT and arguments.get("command") == "view":
         # An editor of many commands.
         kind = ActionKind.READ

@@ -113,7 +113,9 @@ def _find_co_edits(
             and share >= SHARE
             and compute_chance(support, *alone, counted) <= CHANCE
         ):
-            yield _make_row(HabitKind.CO_EDIT, (first, second), rows, alone) | {
+            yield _make_row(
+                kind=HabitKind.CO_EDIT, items=(first, second), rows=rows, alone=alone
+            ) | {
                 "share": share,
                 "lift": lift,
             }
@@ -162,7 +164,12 @@ def _find_sequences(turns: Mapping[Turn, list[ActionRow]]) -> Iterator[PatternRo
         wider = [other for other in frequent if _extends(other, items)]
         if not any(support[other] >= support[items] * 0.8 for other in wider):
             alone = [single[step] for step in items]
-            row = _make_row(HabitKind.SEQUENCE, items, [*places[items].values()], alone)
+            row = _make_row(
+                kind=HabitKind.SEQUENCE,
+                items=items,
+                rows=[*places[items].values()],
+                alone=alone,
+            )
             yield row | {"share": support[items] / alone[0]}
 
 
@@ -213,7 +220,9 @@ def _find_commands(turns: Mapping[Turn, list[ActionRow]]) -> Iterator[PatternRow
             by_command[row["command"]].append(row)
     for name, rows in sorted(by_command.items()):
         found = len({*map(_get_turn, rows)})
-        habit = _make_row(HabitKind.COMMAND, (name,), rows, [found])
+        habit = _make_row(
+            kind=HabitKind.COMMAND, items=(name,), rows=rows, alone=[found]
+        )
         if habit["support"] < SUPPORT:
             continue
         ended = [row["ok"] for row in rows if row["ok"] is not None]

@@ -34,14 +34,19 @@ def find_habits(job: Job) -> StepReport:
             return report
         fresh = _read_actions(store, pending, key)
         gone = pl.concat([scope.stale, scope.lost])
-        actions = _collect_actions(store, fresh, gone, scope.workspaces)
+        actions = _collect_actions(
+            store=store, fresh=fresh, gone=gone, workspaces=scope.workspaces
+        )
         patterns = find_patterns(actions, job.settings.habits.exclude, key)
         before = store.read_ids(
             PATTERNS, scope.workspaces.to_list(), ["pattern_id"], by="workspace"
         )
-        _replace(store, PATTERNS, patterns, before)
+        _replace(store=store, table=PATTERNS, rows=patterns, before=before)
         report.rows_out = _replace(
-            store, ACTIONS, fresh, gone.select("action_id").to_arrow()
+            store=store,
+            table=ACTIONS,
+            rows=fresh,
+            before=gone.select("action_id").to_arrow(),
         )
         report.counts[Count.PATTERNS] = patterns.num_rows
         mark_done(

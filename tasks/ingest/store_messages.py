@@ -270,10 +270,19 @@ def _write_sessions(
                 row = _repair_session_row(sid, messages, old)
             else:
                 natives = taken_back.get(sid, set())
-                gone = _find_gone(got, info, messages, natives, old)
-                row = build_session_row(sid, info, got, messages, gone, old)
+                gone = _find_gone(
+                    got=got, info=info, messages=messages, taken_back=natives, old=old
+                )
+                row = build_session_row(
+                    sid=sid,
+                    info=info,
+                    got=got,
+                    messages=messages,
+                    inactive=gone,
+                    stored=old,
+                )
                 row = _redact_ids(row) if redact else row
-            _exclude_messages(row, messages, old, excluded)
+            _exclude_messages(row=row, messages=messages, old=old, excluded=excluded)
             rows[sid] = row
     for sid in read_forgotten(store, "title") & rows.keys():
         rows[sid]["title"] = None
@@ -378,17 +387,20 @@ def quarantine_lines(
     clean, name = (redact_text, redact_path) if redact else (str, show_path)
     rows = (
         build_quarantine_row(
-            "read",
-            (name(path), str(line.line), clean(line.reason)),
-            clean(line.reason),
-            clean(line.excerpt),
+            step="read",
+            key=(name(path), str(line.line), clean(line.reason)),
+            reason=clean(line.reason),
+            excerpt=clean(line.excerpt),
             path=name(path),
             line=line.line,
         )
         for path, line in rejected
     )
     update_quarantine(
-        store, "read", rows, lambda row: row["path"] in settled or _is_renamed(row)
+        store=store,
+        step="read",
+        rows=rows,
+        is_settled=lambda row: row["path"] in settled or _is_renamed(row),
     )
 
 

@@ -318,7 +318,9 @@ def read_transcripts(
             row["path"]: row for row in job.store.read(FILES, columns).to_pylist()
         }
         with show_progress("looking for new transcripts"):
-            scan = find_pending(known_files, job.settings, paths, named)
+            scan = find_pending(
+                stored=known_files, settings=job.settings, paths=paths, named=named
+            )
         _report_scan(report, scan)
         unreadable = [(path, Rejected(0, why)) for path, why in scan.unreadable]
         quarantine_lines(job.store, unreadable, redact=job.settings.redact)
@@ -526,7 +528,10 @@ def iter_new_rows(
             case Inactive():
                 sid = compute_session_id(got.transcript.reader.source, record.session)
                 why = index.find_trespass(
-                    got.get_session(record.session), sid, None, got.transcript
+                    session=got.get_session(record.session),
+                    sid=sid,
+                    iid=None,
+                    transcript=got.transcript,
                 )
                 if not why:
                     got.inactive.append(record)
@@ -606,7 +611,9 @@ def refill_vault(
     index = VaultIndex(store)
     limits = Limits(settings.read.max_line_bytes)
     read, stored = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
-    for transcript in find_pending({}, settings, paths, None).pending:
+    for transcript in find_pending(
+        stored={}, settings=settings, paths=paths, named=None
+    ).pending:
         got = IngestedTranscript(transcript)
         rows = iter_new_rows(
             got,
@@ -671,11 +678,13 @@ def _prepare_message_row(
         got.rejected.append(Rejected(message.line, why))
         return None
     sid = got.get_session_id(session)
-    if _is_present(message, index, sid, iid, mid):
+    if _is_present(message=message, index=index, sid=sid, iid=iid, mid=mid):
         _note_present(got, index, mid)
         return None
     got.taken_over |= index.take_over(session, sid, got.transcript)
-    if trespass := index.find_trespass(session, sid, iid, got.transcript):
+    if trespass := index.find_trespass(
+        session=session, sid=sid, iid=iid, transcript=got.transcript
+    ):
         got.rejected.append(Rejected(message.line, trespass))
         return None
     by_person = message.origin == "human"
@@ -684,7 +693,13 @@ def _prepare_message_row(
     index.bind_session(session, sid, got.transcript, by_person=by_person)
     got.stored += 1
     workspace = message.stored.workspace if message.stored else session.place
-    row = build_message_row(got.get_source(session), message, workspace, mid, iid)
+    row = build_message_row(
+        source=got.get_source(session),
+        message=message,
+        workspace=workspace,
+        mid=mid,
+        iid=iid,
+    )
     return {**row, "session_id": sid}
 
 

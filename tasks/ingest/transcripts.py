@@ -97,7 +97,7 @@ def find_pending(
         row = stored.get(str(path)) or stored.get(name_path(path, settings))
         same = readers.get(row["read_key"]) if row else None
         try:
-            transcript = detect_change(path, row, same, settings)
+            transcript = detect_change(path=path, row=row, same=same, settings=settings)
         except (UnknownFormat, OSError) as error:
             scan.unreadable.append((path, str(error)))
             continue

@@ -181,7 +181,10 @@ class Model:
         except EngineUnavailable as error:
             for name in items.keys() - completions:
                 completions[name] = make_failure(
-                    Request(name, ()), "unavailable", str(error), self.llm
+                    request=Request(name, ()),
+                    error="unavailable",
+                    reason=str(error),
+                    llm=self.llm,
                 )
         return completions
 
@@ -278,11 +281,11 @@ def get_model(job: Job, task: ModelTask) -> Model | None:
     budget, models = _open[job.run_id]
     if spec not in models:
         chain = select_llm(
-            spec,
-            job.settings.model,
-            StoredCompletions(job.store),
-            budget,
-            job.executor.place,
+            spec=spec,
+            settings=job.settings.model,
+            cache=StoredCompletions(job.store),
+            budget=budget,
+            place=job.executor.place,
         )
         models[spec] = (
             Model(chain, Library(job.settings.extract.prompts)) if chain else None
@@ -365,19 +368,19 @@ def quarantine_rejected(
     units = set(settled)
     rows = (
         build_quarantine_row(
-            step,
-            (bad.row_id, bad.reason, bad.excerpt),
-            bad.reason,
-            bad.excerpt,
+            step=step,
+            key=(bad.row_id, bad.reason, bad.excerpt),
+            reason=bad.reason,
+            excerpt=bad.excerpt,
             row_id=bad.row_id,
         )
         for bad in rejected
     )
     new = update_quarantine(
-        store,
-        step,
-        rows,
-        lambda row: (
+        store=store,
+        step=step,
+        rows=rows,
+        is_settled=lambda row: (
             not units.isdisjoint({row["row_id"], str(row["row_id"]).split("/")[0]})
         ),
     )

@@ -78,7 +78,7 @@ def split_into_chunks(
     pieces = [
         p
         for turn, n in _count_turn_tokens(turns, count)
-        for p in _split_turn(turn, n, room - overlap, count)
+        for p in _split_turn(turn=turn, tokens=n, room=room - overlap, count=count)
     ]
     chunks: list[list[tuple[NumberedTurn, int]]] = []
     for piece in pieces:

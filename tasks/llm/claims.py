@@ -133,7 +133,9 @@ def read_answer(
     read = ParsedClaims()
     for n, answer in enumerate(_parse_claims(completion)):
         row_id = f"{part.request.id}#{n}"
-        made = _validate_claim(answer, evidence, part, completion.model)
+        made = _validate_claim(
+            answer=answer, evidence=evidence, part=part, model=completion.model
+        )
         if isinstance(made, str):
             read.rejected.append(
                 RejectedAnswer(row_id, made, f"{answer.summary} | “{answer.quote}”")

@@ -173,7 +173,9 @@ def _check_date(claim: str, ground: GroundingContext) -> str | None:
             year is None or _is_year_plausible(year, ground, near.figures)
         ):
             continue
-        if not _is_date_plausible(year, month, day, ground, there):
+        if not _is_date_plausible(
+            year=year, month=month, day=day, ground=ground, there=there
+        ):
             return f"the date {f'{year}-' if year else ''}{month:02}-{day:02} is not that of the messages it cites"
     words = _tokenize_words(claim)
     for word in words:

@@ -80,15 +80,23 @@ def find_anchor(quote: str, text: str, floor: float = 90.0) -> Anchor | None:
         return None
     at = there.find(normalised)
     if at >= 0:
-        return _expand_to_words(text, at, at + len(normalised), 100.0)
+        return _expand_to_words(
+            text=text, start=at, end=at + len(normalised), score=100.0
+        )
     if len(normalised) > len(there):
         score = fuzz.ratio(normalised, there)
-        return _expand_to_words(text, 0, len(text), score) if score >= floor else None
+        return (
+            _expand_to_words(text=text, start=0, end=len(text), score=score)
+            if score >= floor
+            else None
+        )
     best = fuzz.partial_ratio_alignment(normalised, there, score_cutoff=floor)
     return (
         None
         if best is None
-        else _expand_to_words(text, best.dest_start, best.dest_end, best.score)
+        else _expand_to_words(
+            text=text, start=best.dest_start, end=best.dest_end, score=best.score
+        )
     )
 
 

@@ -141,7 +141,7 @@ def clear_written(store: Store) -> None:
     merges = store.read(MERGES, [MERGES.key], pc.field("undone") == pc.scalar(False))
     store.delete_ids(MERGES, merges[MERGES.key].to_pylist())
     for step in WRITERS:  # the rejected rows were the other writer's
-        update_quarantine(store, step, (), lambda row: True)
+        update_quarantine(store=store, step=step, rows=(), is_settled=lambda row: True)
     for table in MADE:
         store.delete_ids(table, store.read(table, [table.key])[table.key].to_pylist())
 

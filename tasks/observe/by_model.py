@@ -119,9 +119,13 @@ def plan_requests(
             continue
         pack = _choose_pack(rows, observe, library)
         if pack.name not in overheads:
-            overheads[pack.name] = _count_overhead(pack, extract, library, count)
+            overheads[pack.name] = _count_overhead(
+                pack=pack, extract=extract, library=library, count=count
+            )
         room = _compute_room(window, overheads[pack.name], extract)
-        chunks = split_into_chunks(turns, room, min(200, room // 4), count)
+        chunks = split_into_chunks(
+            turns=turns, room=room, overlap=min(200, room // 4), count=count
+        )
         plan.parts.extend(
             _build_chunk_requests(
                 session, chunks, pack=pack, extract=extract, library=library
@@ -149,7 +153,13 @@ def _count_overhead(
 ) -> int:
     """Return the tokens of a prompt without its transcript, for the longest part number and workspace."""
     empty = _build_messages(
-        library, pack, extract, [], part=99, parts=99, where=" in " + "w" * 120
+        library=library,
+        pack=pack,
+        extract=extract,
+        shown=[],
+        part=99,
+        parts=99,
+        where=" in " + "w" * 120,
     )
     return sum(count([message["content"] for message in empty])) + TEMPLATE_TOKENS
 
@@ -186,7 +196,13 @@ def _build_chunk_requests(
         where = f" in {' '.join(str(workspace).split())[:120]}" if workspace else ""
         shown = [turn.shown for turn in chunk.turns]
         prompt = _build_messages(
-            library, pack, extract, shown, part=n + 1, parts=len(chunks), where=where
+            library=library,
+            pack=pack,
+            extract=extract,
+            shown=shown,
+            part=n + 1,
+            parts=len(chunks),
+            where=where,
         )
         request = Request(
             f"{session}/{n}", prompt, answer, max_tokens=extract.answer_tokens
@@ -264,7 +280,9 @@ def build_questions(
         number: _format_claim(number, claim) for number, claim in enumerate(claims, 1)
     }
     # Each question has as many claims as fit its prompt, in order of speech. A claim is never asked about alone.
-    room = library.count_room("consolidate", window, count, DROPS_TOKENS)
+    room = library.count_room(
+        prompt="consolidate", window=window, count=count, tokens=DROPS_TOKENS
+    )
     groups: list[list[int]] = []
     used = room
     for number, size in zip(shown, count(list(shown.values())), strict=True):
@@ -277,7 +295,11 @@ def build_questions(
     for n, group in enumerate(group for group in groups if len(group) > 1):
         entries = [shown[number] for number in group]
         request = library.build_request(
-            "consolidate", f"{session}/final/{n}", entries, DropsAnswer, DROPS_TOKENS
+            prompt="consolidate",
+            name=f"{session}/final/{n}",
+            entries=entries,
+            answer=DropsAnswer,
+            tokens=DROPS_TOKENS,
         )
         questions.append(
             Question(
@@ -415,12 +437,12 @@ def extract_claims(
     try:
         window = model.llm.context_window
         plan = plan_requests(
-            messages,
-            settings.observe,
-            settings.extract,
-            model.library,
-            model.count,
-            window,
+            messages=messages,
+            observe=settings.observe,
+            extract=settings.extract,
+            library=model.library,
+            count=model.count,
+            window=window,
         )
     except EngineUnavailable as error:
         sessions = sorted(set(messages["session_id"].to_pylist()))
@@ -438,7 +460,7 @@ def extract_claims(
         for session, read in reads.items()
         if chunks_of[session] > 1 and len(read.claims) > 1
     }
-    final = _consolidate_claims(reads, many, model, done)
+    final = _consolidate_claims(reads=reads, many=many, model=model, done=done)
     for session in sorted(final):
         done.claims += final[session].claims
         done.rejected += final[session].rejected
@@ -456,14 +478,21 @@ def _ask_about_chunks(
     def read(part: ChunkRequest, completion: Completion) -> ParsedClaims:
         return read_answer(part, completion, plan.rows[part.session_id])
 
-    answers = model.ask("observe", index_questions(plan.parts), list_requests, read)
+    answers = model.ask(
+        step="observe",
+        items=index_questions(plan.parts),
+        build=list_requests,
+        read=read,
+    )
     done.rejected = answers.rejected
     parts_of: dict[str, list[ChunkRequest]] = defaultdict(list)
     for part in plan.parts:
         parts_of[part.session_id].append(part)
     reads: dict[str, ParsedClaims] = {}
     for session, parts in parts_of.items():
-        claims = _join_parts(session, parts, answers, read, done)
+        claims = _join_parts(
+            session=session, parts=parts, answers=answers, read=read, done=done
+        )
         if claims is not None:
             reads[session] = claims
     return reads
@@ -530,7 +559,11 @@ def _consolidate_claims(
     window = model.llm.context_window if many else 0
     questions_of = {
         session: build_questions(
-            session, reads[session].claims, model.library, model.count, window
+            session=session,
+            claims=reads[session].claims,
+            library=model.library,
+            count=model.count,
+            window=window,
         )
         for session in sorted(many)
     }
@@ -538,7 +571,10 @@ def _consolidate_claims(
         question for asked in questions_of.values() for question in asked
     )
     answers = model.ask(
-        "consolidate", questions, list_requests, lambda _, answer: answer
+        step="consolidate",
+        items=questions,
+        build=list_requests,
+        read=lambda _, answer: answer,
     )
     done.rejected += answers.rejected
     final = dict(reads)

@@ -93,7 +93,9 @@ class LayeredReader(UpperLayers):
             one = sentences[places[0]]
             found = {
                 index: reading
-                for window in list_windows(encoder, one.turn, one.last, asked)
+                for window in list_windows(
+                    encoder=encoder, turn=one.turn, last=one.last, asked=asked
+                )
                 for index, reading in self._read_window(session, window)
             }
             for at in places:
@@ -125,7 +127,12 @@ def list_windows(
     before, _ = encoder.locate_tokens(last.text.rstrip()[-BEFORE:] if last else "")
     for indices in split_sentences_by_length(turn):
         if not asked.isdisjoint(indices):
-            yield _build_window(encoder, turn, indices, before[-BEFORE_TOKENS:])
+            yield _build_window(
+                encoder=encoder,
+                turn=turn,
+                indices=indices,
+                before=before[-BEFORE_TOKENS:],
+            )
 
 
 def split_sentences_by_length(turn: TurnSentences) -> Iterator[list[int]]:

@@ -308,13 +308,19 @@ def _find_personal_candidates(
     statements = read_statements(units, in_layers=in_layers) if aided else None
     for unit in units:
         logit = score_personal(
-            unit.text, unit.spoken.news, unit.spoken.crowd, own, unit.is_said
+            text=unit.text,
+            news=unit.spoken.news,
+            crowd=unit.spoken.crowd,
+            own=own,
+            human=unit.is_said,
         )
         scored = ScoredSentence(unit.sentence, logit, count_feature_words(unit.summary))
         if unit.is_said and statements is not None:
             statement = statements.get(unit.key)
             least = MIN_PERSONAL[True]
-            yield from _select_statement(statement, scored, least, "personal")
+            yield from _select_statement(
+                statement=statement, scored=scored, least=least, pack="personal"
+            )
         elif scored.probability >= MIN_PERSONAL[unit.is_said]:
             yield ClaimCandidate(unit, scored, category=None, pack="personal")
 
@@ -343,7 +349,9 @@ def _find_coding_candidates(
         if unit.is_said:
             pack = "personal" if is_about_me else "coding"
             statement = statements.get(unit.key)
-            yield from _select_statement(statement, scored, least, pack)
+            yield from _select_statement(
+                statement=statement, scored=scored, least=least, pack=pack
+            )
         elif scored.probability < least:
             continue
         elif not (unit.row["message_id"] in refused and PROPOSAL.search(unit.text)):

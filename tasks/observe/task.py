@@ -143,19 +143,19 @@ def observe_sessions(job: Job) -> StepReport:
                     group: pl.DataFrame = group,
                 ) -> None:
                     _observe_group(
-                        job,
-                        group.filter(pl.col("session_id").is_in(ids)),
-                        key,
-                        report,
-                        mask,
-                        model,
-                        reader,
+                        job=job,
+                        group=group.filter(pl.col("session_id").is_in(ids)),
+                        key=key,
+                        report=report,
+                        mask=mask,
+                        model=model,
+                        reader=reader,
                     )
 
                 failed |= do_apart(group["session_id"].to_list(), observe_some)
                 advance(group.height)
-        failed |= _observe_corrections(job, report, mask, model)
-        note_failed_units(job, report, "session", failed)
+        failed |= _observe_corrections(job=job, report=report, mask=mask, model=model)
+        note_failed_units(job=job, report=report, kind="session", failed=failed)
         report.counts[Count.ECHOES] = mask.echoes
         if model is None:
             report.notes += _explain_other_reader(job, report)
@@ -211,7 +211,16 @@ def _observe_corrections(
             key: str = key,
         ) -> None:
             group = pending.filter(pl.col("session_id").is_in(ids))
-            _observe_group(job, group, key, report, mask, model, reader, corrected)
+            _observe_group(
+                job=job,
+                group=group,
+                key=key,
+                report=report,
+                mask=mask,
+                model=model,
+                reader=reader,
+                corrected=corrected,
+            )
             _delete_withdrawn(job, ids)
 
         failed |= do_apart(pending["session_id"].to_list(), observe_some)
@@ -234,7 +243,8 @@ def _delete_withdrawn(job: Job, sessions: Sequence[str]) -> None:
 def _encode_earlier_claims(job: Job, report: StepReport) -> None:
     """Encode the claims of a run without an encoder. Later steps then process them as new ones."""
     filled = job.store.read_ids(
-        CLAIMS, fill_missing_vectors(job, CLAIMS, "summary", report)
+        CLAIMS,
+        fill_missing_vectors(job=job, table=CLAIMS, column="summary", report=report),
     )
     if not filled.num_rows:
         return
@@ -259,7 +269,9 @@ def _find_readable_sessions(
     is_read = sessions.height > 0 and model is None and reader == LAYERS
     if not is_read or can_open_layers():
         return sessions, reader
-    others = find_sessions_to_observe(job, model, mask, REGRESSION)
+    others = find_sessions_to_observe(
+        job=job, model=model, mask=mask, reader=REGRESSION
+    )
     left = sessions["session_id"].implode()
     return others.filter(pl.col("session_id").is_in(left)), REGRESSION
 
@@ -283,7 +295,10 @@ def find_sessions_to_observe(
     for session, digest in describe_corrected(corrected).items():
         also[session] = f"{also.get(session, '')} {digest}"
     return find_pending_sessions(
-        job.store, "observe", compute_claims_key(job, model, reader), also
+        store=job.store,
+        step="observe",
+        key=compute_claims_key(job, model, reader),
+        also=also,
     )
 
 
@@ -328,7 +343,13 @@ def _quarantine_group(
 ) -> None:
     """Write a model's answers that were rejected to the quarantine; resolve earlier ones of the sessions."""
     ended = done["session_id"].to_list()
-    quarantine_rejected(job.store, "observe", seen.rejected, ended, report)
+    quarantine_rejected(
+        store=job.store,
+        step="observe",
+        rejected=seen.rejected,
+        settled=ended,
+        report=report,
+    )
 
 
 def _weigh_group_claims(
@@ -374,15 +395,21 @@ def _observe_group(
     live, shared = _read_active_messages(job, group, exclusions)
     shown = mask.mask_messages(live)
     told, _ = _split_by_session(shown, corrected)
-    seen = _extract_group_claims(job, told, model, report, reader)
+    seen = _extract_group_claims(
+        job=job, shown=told, model=model, report=report, reader=reader
+    )
     own = restore_verbatim_quotes(build_claims_table(seen.claims), shown, live)
     claims = _join_claims(own, _build_given(live, shared, corrected), seen.pending)
-    claims = _weigh_group_claims(job, claims, live, shared, ids)
+    claims = _weigh_group_claims(
+        job=job, claims=claims, live=live, shared=shared, ids=ids
+    )
     # 2. Write what differs from the stored ones.
     stored, waiting = _split_by_session(
         job.store.read_ids(CLAIMS, ids, by="session_id"), seen.pending
     )
-    made = build_claim_rows(job, claims, stored, key, report)
+    made = build_claim_rows(
+        job=job, claims=claims, stored=stored, key=key, report=report
+    )
     now = remove_excluded_claims(made, exclusions)
     reasons = _explain_withdrawn(made, now, find_masked_claims(stored, shown, live))
     fresh = select_changed_rows(now, stored, reasons)
@@ -391,8 +418,8 @@ def _observe_group(
     # 3. Mark the sessions as done, but for those that wait for a model.
     done = group.filter(~pl.col("session_id").is_in(sorted(seen.pending)))
     if model:
-        _quarantine_group(job, done, seen, report)
-    mark_sessions_done(job.store, "observe", done, seen.notes)
+        _quarantine_group(job=job, done=done, seen=seen, report=report)
+    mark_sessions_done(store=job.store, step="observe", sessions=done, notes=seen.notes)
 
 
 def _read_active_messages(
@@ -508,7 +535,9 @@ def _extract_group_claims(
             schema=OBSERVED,
             do=do,
         )
-        rows = spread(job.executor, step, shown, "session_id").to_pylist()
+        rows = spread(
+            executor=job.executor, step=step, rows=shown, by="session_id"
+        ).to_pylist()
         skipped = {
             row["session_id"]: row["skipped"]
             for row in rows
@@ -521,7 +550,9 @@ def _extract_group_claims(
             [row for row in rows if row["skipped"] is None], skipped
         )
     try:
-        return extract_claims(shown, job.settings, model, report)
+        return extract_claims(
+            messages=shown, settings=job.settings, model=model, report=report
+        )
     finally:
         model.llm.free_gpu()
         model.record_usage(report)
@@ -559,7 +590,9 @@ def build_claim_rows(
     encoded = table.filter(table["vector"].is_valid())
     new = table.filter(table["vector"].is_null())
     new = add_keywords(
-        job, attach_vectors_if_there(job, new, "summary", report), report
+        job,
+        attach_vectors_if_there(job=job, rows=new, column="summary", report=report),
+        report,
     )
     if is_encoder_away(job):
         # Without an encoder, the vectors that equal claims got under another key are used.
@@ -605,7 +638,10 @@ def add_keywords(
     )
     try:
         made = spread(
-            get_encoder_executor(job), step, table.select(NEEDED), "session_id"
+            executor=get_encoder_executor(job),
+            step=step,
+            rows=table.select(NEEDED),
+            by="session_id",
         )
     except EncoderFailed as gone:
         give_up_encoder(job, report, gone)
@@ -656,10 +692,10 @@ def extract_shard_keywords(
     """Return the keywords of a shard's claims."""
     vectors = build_vector_matrix(shard["vector"])
     keywords = extract_keywords(
-        shard["summary"].to_pylist(),
-        vectors,
-        load_shared_encoder(encoder),
-        top,
+        texts=shard["summary"].to_pylist(),
+        vectors=vectors,
+        encoder=load_shared_encoder(encoder),
+        top=top,
         memory=memory,
     )
     return pa.table(
@@ -703,7 +739,10 @@ def select_changed_rows(
         reason = reasons.get(key, WITHDRAWN)
         changed.append({**old[key], "status": Status.SUPERSEDED, "reason": reason})
     changed += _release_duplicates(
-        now, old, set(withdrawn), {row["claim_id"] for row in changed}
+        now=now,
+        old=old,
+        withdrawn=set(withdrawn),
+        written={row["claim_id"] for row in changed},
     )
     return pa.Table.from_pylist(changed, schema=CLAIMS.schema)
 

@@ -69,10 +69,10 @@ def build_passages(
             numbers.append(number)
             texts.append(part)
     return _build_passage_rows(
-        spoken.select(COPIED).take(pa.array(rows, pa.int64())),
-        numbers,
-        {"text": texts, "trust": list(map(str, classes))},
-        step_key,
+        copied=spoken.select(COPIED).take(pa.array(rows, pa.int64())),
+        numbers=numbers,
+        made_of={"text": texts, "trust": list(map(str, classes))},
+        step_key=step_key,
     )
 
 

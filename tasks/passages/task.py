@@ -46,8 +46,10 @@ def write_passages(job: Job) -> StepReport:
         )
         spoken = read_spoken_messages(job.store)
         _delete_passages(job, read_inactive_ids(job.store))
-        fill_missing_vectors(job, PASSAGES, "text", report)
-        pending = find_missing_messages(job.store, spoken, PASSAGES, key)
+        fill_missing_vectors(job=job, table=PASSAGES, column="text", report=report)
+        pending = find_missing_messages(
+            store=job.store, spoken=spoken, table=PASSAGES, key=key
+        )
         report.rows_in = pending.height
         with show_progress("passages", pending.height) as advance:
             failed: dict[str, Exception] = {}
@@ -64,14 +66,16 @@ def write_passages(job: Job) -> StepReport:
                         spread_progress(advance, len(ids), rows.num_rows) as tick,
                         watch_encoding(tick),
                     ):
-                        rows = attach_vectors_if_there(job, rows, "text", report)
+                        rows = attach_vectors_if_there(
+                            job=job, rows=rows, column="text", report=report
+                        )
                     _delete_passages(job, set(ids))  # passages under an older key
                     report.rows_out += job.store.append(PASSAGES, rows)
 
                 failed |= do_apart(
                     batch["session_id"].unique(maintain_order=True).to_list(), write
                 )
-        note_failed_units(job, report, "session", failed)
+        note_failed_units(job=job, report=report, kind="session", failed=failed)
     return report
 
 

@@ -88,15 +88,25 @@ def write_table(
     dataset = snapshot.open_dataset(table)
     path = to / f"{table.name}.{layout.form}"
     schema = _describe_schema(dataset.schema, table, internal=layout.internal)
-    increment = _compare(dataset, table, schema.names, layout.since)
-    batches = _read_batches(dataset, schema, table.key, increment)
+    increment = _compare(
+        dataset=dataset, table=table, columns=schema.names, since=layout.since
+    )
+    batches = _read_batches(
+        dataset=dataset, schema=schema, key=table.key, increment=increment
+    )
     salt = secrets.token_bytes(16) if layout.phrase else b""
     column = find_partition_column(table, layout.partition_by)
     if column and layout.partition_by:
-        _write_partitions(batches, schema, path, layout.partition_by, column)
+        _write_partitions(
+            batches=batches,
+            schema=schema,
+            path=path,
+            partition_by=layout.partition_by,
+            column=column,
+        )
     elif layout.form == "parquet":
         key = _derive_key(layout.phrase, salt) if layout.phrase else None
-        _write_parquet(batches, schema, path, key)
+        _write_parquet(batches=batches, schema=schema, path=path, key=key)
     elif layout.form == "lance":
         reader = pa.RecordBatchReader.from_batches(schema, batches)
         lance.write_dataset(reader, str(path))
@@ -124,7 +134,9 @@ def _compare(
     """Return the changes of a table since an earlier release; None without one, if all rows are to be written."""
     if since is None:
         return None
-    return find_increment(since.open_dataset(table), dataset, table.key, columns)
+    return find_increment(
+        old=since.open_dataset(table), new=dataset, key=table.key, columns=columns
+    )
 
 
 def write_removed(
@@ -136,7 +148,7 @@ def write_removed(
     rows = pa.table([pa.array(names), pa.array(keys)], schema=REMOVED)
     path = to / f"removed.{form}"
     if form == "parquet":
-        _write_parquet(rows.to_batches(), REMOVED, path, None)
+        _write_parquet(batches=rows.to_batches(), schema=REMOVED, path=path, key=None)
     elif form == "lance":
         lance.write_dataset(rows, str(path))
     else:
@@ -238,7 +250,7 @@ def _write_partitions(
         empty.parent.mkdir()
         names = [name for name in schema.names if name != partition_by]
         columns = pa.schema([schema.field(name) for name in names])
-        _write_parquet([], columns, empty, None)
+        _write_parquet(batches=[], schema=columns, path=empty, key=None)
 
 
 def _check_folder_names(workspaces: pa.Array) -> None:

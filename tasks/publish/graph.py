@@ -44,14 +44,21 @@ def write_graph(
     for row in nodes:
         key = row[CLAIMS.key]
         element = SubElement(graph, "node", id=key)
-        _add_values(element, "node", NODE, row | {"confidence": confidences[key]})
+        _add_values(
+            into=element,
+            owner="node",
+            columns=NODE,
+            row=row | {"confidence": confidences[key]},
+        )
     for row in edges:
         ends = {
             "id": row[RELATIONS.key],
             "source": row["from_id"],
             "target": row["to_id"],
         }
-        _add_values(SubElement(graph, "edge", ends), "edge", EDGE, row)
+        _add_values(
+            into=SubElement(graph, "edge", ends), owner="edge", columns=EDGE, row=row
+        )
     indent(root, " ")
     with open_new(to / FILE) as out:
         out.write(tostring(root, encoding="utf-8", xml_declaration=True))

@@ -36,9 +36,15 @@ def find_increment(
     before = _list_fragments(old)
     after = _list_fragments(new)
     shared = before.keys() & after.keys()
-    old_rows = dict(_digest_rows(old, _leave_out(before, shared), key, columns))
+    old_rows = dict(
+        _digest_rows(
+            dataset=old, fragments=_leave_out(before, shared), key=key, columns=columns
+        )
+    )
     fragments = _leave_out(after, shared)
-    new_rows = dict(_digest_rows(new, fragments, key, columns))
+    new_rows = dict(
+        _digest_rows(dataset=new, fragments=fragments, key=key, columns=columns)
+    )
     changed = [k for k, digest in new_rows.items() if old_rows.get(k) != digest]
     removed = sorted(old_rows.keys() - new_rows.keys())
     return Increment(pa.array(changed, pa.string()), removed, fragments)

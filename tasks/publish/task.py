@@ -66,7 +66,7 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
         advance(1)
 
         def prepare(draft: Release) -> str | None:
-            _check_indexes(job, draft, report, is_gated)
+            _check_indexes(job=job, draft=draft, report=report, is_gated=is_gated)
             calibration = _calibrate_release(job, draft, report)
             advance(1)
             if is_gated and before:
@@ -80,7 +80,13 @@ def publish_release(job: Job, gated: bool = True) -> StepReport:
         encoder = hide_url(job.settings.encoder) if job.settings.embeddings else None
         try:
             writer = find_writer(job.store) or name_writer(job.settings)
-            release = publish(job.store, job.run_id, encoder, prepare, writer)
+            release = publish(
+                store=job.store,
+                run_id=job.run_id,
+                encoder=encoder,
+                calibrate=prepare,
+                writer=writer,
+            )
         except ReleaseHeld as held:
             report.held = held.reasons
             return report
@@ -329,7 +335,13 @@ def _find_lost_probes(job: Job, live: Release, draft: Release) -> list[tuple[str
     )
 
     before, after = (
-        find_answered(View(job.store.dir, release), job.settings, probes, now, first)
+        find_answered(
+            view=View(job.store.dir, release),
+            settings=job.settings,
+            probes=probes,
+            now=now,
+            first=first,
+        )
         for release, first in ((live, FIRST), (draft, STILL))
     )
     return [

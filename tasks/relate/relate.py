@@ -106,7 +106,10 @@ def find_common(
     files = share_names(resolve_paths([row["files"] for row in rows]))
     things = share_names(list(name_things(rows)))
     near: Shared = {
-        (a, b): {} for a, b in find_vector_pairs(vectors, has, 10, SAME_COSINE).tolist()
+        (a, b): {}
+        for a, b in find_vector_pairs(
+            vectors=vectors, has=has, nearest=10, min_cosine=SAME_COSINE
+        ).tolist()
     }
     for kind, shared in (
         (RelationKind.SAME_FILE, files),
@@ -116,7 +119,13 @@ def find_common(
         for (a, b), cosine in zip(
             pairs.tolist(), compute_cosines(pairs, vectors, has).tolist(), strict=True
         ):
-            relation = _relate_pair(kind, rows[a], rows[b], shared[a, b], cosine)
+            relation = _relate_pair(
+                kind=kind,
+                early=rows[a],
+                late=rows[b],
+                names=shared[a, b],
+                cosine=cosine,
+            )
             if relation:
                 yield relation
 

@@ -109,7 +109,9 @@ def build_gist_requests(
     window: int,
 ) -> list[Request]:
     """Return the requests for gists of messages (columns message_id and text)."""
-    room = library.count_room("gist", window, count, GIST_TOKENS)
+    room = library.count_room(
+        prompt="gist", window=window, count=count, tokens=GIST_TOKENS
+    )
     texts = [mask_injections(row["text"]) for row in rows]
     shown = [
         _fit_texts([t], room, count)[0] if n > room // 2 else t
@@ -117,11 +119,11 @@ def build_gist_requests(
     ]
     return [
         library.build_request(
-            "gist",
-            f"{row['message_id']}/gist",
-            [format_entry("message:", text)],
-            GistAnswer,
-            GIST_TOKENS,
+            prompt="gist",
+            name=f"{row['message_id']}/gist",
+            entries=[format_entry("message:", text)],
+            answer=GistAnswer,
+            tokens=GIST_TOKENS,
         )
         for row, text in zip(rows, shown, strict=True)
     ]
@@ -164,7 +166,13 @@ def build_summary_request(
         values |= {"topic": about.name, "purpose": about.purpose}
     prompt = _choose_prompt(about, titled=titled)
     answer = int(max_words * TOKENS_A_WORD) + (60 if titled else 20)
-    room = library.count_room(prompt, window, count, answer - TEMPLATE_TOKENS, **values)
+    room = library.count_room(
+        prompt=prompt,
+        window=window,
+        count=count,
+        tokens=answer - TEMPLATE_TOKENS,
+        **values,
+    )
     labels = [_format_label(m, "before ") for m in draft.context] + [
         _format_label(m, "") for m in draft.members
     ]
@@ -177,7 +185,12 @@ def build_summary_request(
         format_entry(label, text) for label, text in zip(labels, texts, strict=True)
     ]
     return library.build_request(
-        prompt, format_summary_id(draft), lines, form, answer, **values
+        prompt=prompt,
+        name=format_summary_id(draft),
+        entries=lines,
+        answer=form,
+        tokens=answer,
+        **values,
     )
 
 
@@ -292,7 +305,10 @@ class SummaryWriter:
             if not is_single_message(draft)
         }
         answers = self.model.ask(
-            "summaries", long, self._build_requests, self._read_summary
+            step="summaries",
+            items=long,
+            build=self._build_requests,
+            read=self._read_summary,
         )
         self.rejected += answers.rejected
         self.written |= answers.values.keys()
@@ -354,14 +370,19 @@ def measure_summaries(
     ]
     sessions = {row["scope_id"] for row in rows if row["scope"] == SummaryScope.SESSION}
     summaries = _read_members(
-        store,
-        SUMMARIES,
-        [m for row in rows for m in row["member_ids"]],
-        "text",
-        "first_at",
+        store=store,
+        table=SUMMARIES,
+        ids=[m for row in rows for m in row["member_ids"]],
+        text="text",
+        at="first_at",
     )
     claims = _read_members(
-        store, CLAIMS, of_topics, "summary", "observed_at", "speaker"
+        store=store,
+        table=CLAIMS,
+        ids=of_topics,
+        text="summary",
+        at="observed_at",
+        speaker="speaker",
     )
     messages = _read_messages(store, sessions)
     spoken = _build_message_members(
@@ -380,7 +401,7 @@ def _read_messages(store: Store, sessions: Iterable[str]) -> list[dict[str, Any]
     """Return the messages of some sessions that have a text, in order."""
     columns = ["message_id", "session_id", "text", "speaker", "ts", "seq"]
     messages = (
-        store.read_ids(MESSAGES, sessions, columns, "session_id")
+        store.read_ids(table=MESSAGES, ids=sessions, columns=columns, by="session_id")
         .sort_by("seq")
         .to_pylist()
     )
@@ -393,7 +414,7 @@ def _read_message_vectors(
     """Return by message the vectors of its passages."""
     vectors = defaultdict[str, list[Sequence[float]]](list)
     for part in store.read_ids(
-        PASSAGES, sessions, ["message_id", "vector"], "session_id"
+        table=PASSAGES, ids=sessions, columns=["message_id", "vector"], by="session_id"
     ).to_pylist():
         if part["message_id"] in message_ids and part["vector"] is not None:
             vectors[part["message_id"]].append(part["vector"])

@@ -185,7 +185,7 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
     with report_step("rollup") as report:
         model = get_model(job, "summaries")
         key = compute_summaries_key(job, model)
-        fill_missing_vectors(job, SUMMARIES, "text", report)
+        fill_missing_vectors(job=job, table=SUMMARIES, column="text", report=report)
         every = find_sessions_to_summarise(job, key)
         pending = (
             every
@@ -199,7 +199,9 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             else TopicTalk({}, {}, {})
         )
         report.rows_in = talk.count_claims()
-        waiting, failed = _grow_all(job, key, pending, model, report, talk)
+        waiting, failed = _grow_all(
+            job=job, key=key, pending=pending, model=model, report=report, talk=talk
+        )
         of_topics = {
             unit: error for unit, error in failed.items() if unit in talk.claims
         }
@@ -207,15 +209,17 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
             unit: error for unit, error in failed.items() if unit not in talk.claims
         }
         note_failed_units(
-            job,
-            report,
-            "session",
-            of_sessions,
-            set(every["session_id"]) - set(pending["session_id"]),
+            job=job,
+            report=report,
+            kind="session",
+            failed=of_sessions,
+            left=set(every["session_id"]) - set(pending["session_id"]),
         )
-        _delete_replaced(job.store, key, {*waiting, *failed}, only)
+        _delete_replaced(
+            store=job.store, key=key, waiting={*waiting, *failed}, only=only
+        )
         if only is None:
-            note_failed_units(job, report, "topic", of_topics)
+            note_failed_units(job=job, report=report, kind="topic", failed=of_topics)
             _write_topic_texts(job.store)
         report.counts[Count.SUMMARIES_STALE] = job.store.count(
             SUMMARIES, pc.field("stale")
@@ -287,7 +291,11 @@ def _grow_all(
     before the summaries are encoded.
     """
     narrator = (
-        SummaryWriter(job, model, report, load_topic_info(job.store)) if model else None
+        SummaryWriter(
+            job=job, model=model, report=report, topics=load_topic_info(job.store)
+        )
+        if model
+        else None
     )
     gone = read_inactive_ids(job.store)
     waiting: set[str] = set()
@@ -295,13 +303,15 @@ def _grow_all(
     def grow_some(ids: Sequence[str]) -> None:
         sessions = pending.filter(pl.col("session_id").is_in(ids))
         of_sessions = load_session_scopes(
-            job, sessions, gone, key, whole=model is not None
+            job=job, group=sessions, gone=gone, key=key, whole=model is not None
         )
         scopes = [
             *_build_topic_scopes(job, talk, ids, by_model=model is not None),
             *of_sessions,
         ]
-        late = _grow_and_store(job, key, scopes, narrator, report)
+        late = _grow_and_store(
+            job=job, key=key, scopes=scopes, narrator=narrator, report=report
+        )
         waiting.update(late)
         done = sessions.filter(~pl.col("session_id").is_in(sorted(late)))
         mark_sessions_done(job.store, "rollup", done)
@@ -314,7 +324,7 @@ def _grow_all(
             failed |= do_apart(batch, grow_some)
             advance(len(batch))
     if narrator:
-        _measure_written(job, key, narrator, report)
+        _measure_written(job=job, key=key, narrator=narrator, report=report)
     return waiting, failed
 
 
@@ -380,11 +390,11 @@ def _grow_and_store(
         ):
             waiting.add(scope.id)
         rows += _build_summary_rows(
-            scope,
-            groups,
-            made,
-            narrator.titles.get(scope.id) if narrator else None,
-            key,
+            scope=scope,
+            groups=groups,
+            made=made,
+            master_title=narrator.titles.get(scope.id) if narrator else None,
+            key=key,
         )
         gone += scope.before.keys() - groups.keys()
         report.counts[Count.GROUPS_SHRUNK] += scope.lost
@@ -392,7 +402,7 @@ def _grow_and_store(
             report.counts[Count.GROUPS_SEALED] += len(made)
     if narrator:
         _close_writer(job, narrator, report)
-    _store_summaries(job, rows, gone, report)
+    _store_summaries(job=job, rows=rows, gone=gone, report=report)
     return waiting
 
 
@@ -420,7 +430,10 @@ def _extract_texts(
     ]
     step = ShardStep(name="summaries", settings=key, schema=WRITTEN, do=write_shard)
     for row in spread(
-        job.executor, step, pa.Table.from_pylist(rows, schema=DRAFTS), "scope_id"
+        executor=job.executor,
+        step=step,
+        rows=pa.Table.from_pylist(rows, schema=DRAFTS),
+        by="scope_id",
     ).to_pylist():
         texts[row["place"]] = row["text"]
     return texts
@@ -458,7 +471,13 @@ def _build_summary_rows(
     """Yield rows of SUMMARIES for some groups; a master without a title gets `master_title`."""
     for group_id in made:
         group = groups[group_id]
-        row = build_summary_row(group, scope.scope, scope.id, scope.about, key)
+        row = build_summary_row(
+            group=group,
+            scope=scope.scope,
+            scope_id=scope.id,
+            about=scope.about,
+            key=key,
+        )
         title = row["title"] or (master_title if row["tier"] == MASTER else None)
         yield {**row, "title": title, TRUST: scope.find_trust(group, groups)}
 
@@ -468,7 +487,11 @@ def _close_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None
     narrator.model.llm.free_gpu()
     narrator.model.record_usage(report)
     quarantine_rejected(
-        job.store, "rollup", narrator.rejected, narrator.written, report
+        store=job.store,
+        step="rollup",
+        rejected=narrator.rejected,
+        settled=narrator.written,
+        report=report,
     )
     narrator.rejected = []
 
@@ -484,7 +507,7 @@ def _store_summaries(
     If a run is killed in between, `mend` keeps one group of each place.
     """
     table = pa.Table.from_pylist(rows, schema=SUMMARIES.schema)
-    table = attach_vectors_if_there(job, table, "text", report)
+    table = attach_vectors_if_there(job=job, rows=table, column="text", report=report)
     job.store.merge(SUMMARIES, table)
     left = job.store.read_ids(SUMMARIES, gone, ["summary_id"])
     job.store.delete_ids(SUMMARIES, left["summary_id"].to_pylist())
@@ -645,7 +668,14 @@ def _build_topic_scopes(
         about = {"title": talk.names.get(topic), "workspace": None}
         pyramid = talk.sealed.get(topic, Pyramid()).copy()
         shape = build_topic_shape(job.settings.pyramid, by_model=by_model)
-        scope = _build_scope("topic", topic, about, pyramid, members, shape)
+        scope = _build_scope(
+            scope="topic",
+            scope_id=topic,
+            about=about,
+            pyramid=pyramid,
+            members=members,
+            shape=shape,
+        )
         trust = talk.claims[topic].select("claim_id", TRUST)
         scope.trust = dict(trust.iter_rows())
         scopes.append(scope)
@@ -668,10 +698,16 @@ def _build_scope(
         pyramid=pyramid,
         before={},
         lost=0,
-        growth=grow_by_tier(pyramid, members, shape, scope, scope_id),
+        growth=grow_by_tier(
+            pyramid=pyramid,
+            members=members,
+            shape=shape,
+            scope=scope,
+            scope_id=scope_id,
+        ),
     )
     built.before = built.collect_groups()
-    built.lost = mend(pyramid, members, scope, scope_id)
+    built.lost = mend(pyramid=pyramid, members=members, scope=scope, scope_id=scope_id)
     return built
 
 
@@ -715,9 +751,15 @@ def load_session_scopes(
     if not whole:
         messages = keep_own_words(messages, trust)
     by_session = _group_by_session(messages)
-    sealed = _load_sealed_pyramids(job, "session", key, group["session_id"])
+    sealed = _load_sealed_pyramids(
+        job=job, scope="session", key=key, ids=group["session_id"]
+    )
     shape = build_session_shape(job.settings.pyramid, by_model=whole)
-    outlines = {} if whole else _outline_sessions(job, messages, key, shape.first)
+    outlines = (
+        {}
+        if whole
+        else _outline_sessions(job=job, messages=messages, key=key, every=shape.first)
+    )
     scopes: list[Scope] = []
     for info in group.iter_rows(named=True):
         sid = info["session_id"]
@@ -727,7 +769,12 @@ def load_session_scopes(
         members = build_session_members(turns, texts, whole=whole)
         about = info if whole else {**info, "title": info["title"] or outline["title"]}
         scope = _build_scope(
-            "session", sid, about, sealed.get(sid, Pyramid()), members, shape
+            scope="session",
+            scope_id=sid,
+            about=about,
+            pyramid=sealed.get(sid, Pyramid()),
+            members=members,
+            shape=shape,
         )
         scope.master_text = outline["told"]
         scope.trust = {
@@ -793,7 +840,11 @@ def _read_spoken_messages(job: Job, sessions: pl.DataFrame, gone: set[str]) -> p
     ]
     spoken = pc.field("origin").isin([*map(str, SPOKEN)])
     stored = job.store.read_ids(
-        MESSAGES, sessions["session_id"], columns, "session_id", where=spoken
+        table=MESSAGES,
+        ids=sessions["session_id"],
+        columns=columns,
+        by="session_id",
+        where=spoken,
     )
     is_left = (pc.field("text") != "") & ~pc.field("message_id").isin(
         pa.array(sorted(gone), pa.string())
@@ -817,7 +868,9 @@ def _outline_sessions(
     )
     return {
         row["session_id"]: row
-        for row in spread(job.executor, step, messages, "session_id").to_pylist()
+        for row in spread(
+            executor=job.executor, step=step, rows=messages, by="session_id"
+        ).to_pylist()
     }
 
 

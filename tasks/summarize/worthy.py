@@ -139,7 +139,17 @@ def tell_session(
     )
     parts = parts or [IN_PASSING, *_tell_first(by_person, share)]
     return " ".join(
-        [*parts, *_tell_open(by_person, answers, share, replied, heard, idle)]
+        [
+            *parts,
+            *_tell_open(
+                by_person=by_person,
+                answers=answers,
+                words=share,
+                replied=replied,
+                heard=heard,
+                idle=idle,
+            ),
+        ]
     )
 
 

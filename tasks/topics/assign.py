@@ -55,7 +55,11 @@ def build_base_topics(key: str) -> list[TopicRow]:
     """Return rows of TOPICS for self, user and system, without members."""
     return [
         make_empty_topic(
-            compute_content_id("topic", name), name, BASE_PURPOSES[name], key, base=True
+            topic_id=compute_content_id("topic", name),
+            name=name,
+            purpose=BASE_PURPOSES[name],
+            key=key,
+            base=True,
         )
         for name in BASE_TOPICS
     ]
@@ -86,7 +90,9 @@ def assign(
         The same rows with `topic_id` and `assign_key`, in order of time; new topics; merges of old ones.
     """
     settled = pl.DataFrame((placed or CLAIMS.make_empty_table()).select(PLACED))
-    board = _Board(topics, limits, key, settled, pending)
+    board = _Board(
+        topics=topics, limits=limits, key=key, placed=settled, pending=pending
+    )
     rows = pending.sort_by([("observed_at", "ascending"), ("claim_id", "ascending")])
     ids = rows["claim_id"].to_pylist()
     for start in track_items("assign", range(0, len(ids), AT_ONCE)):
@@ -280,7 +286,7 @@ class _Board:
     def _open_topic(self, topic_id: str) -> str:
         if topic_id not in self.known and topic_id not in self.opened:
             self.opened[topic_id] = make_empty_topic(
-                topic_id, "", "", self.key, base=False
+                topic_id=topic_id, name="", purpose="", key=self.key, base=False
             )
         return topic_id
 

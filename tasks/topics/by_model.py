@@ -177,7 +177,12 @@ class Board:
             for n, topic in enumerate(near, 1)
         ]
         room = library.count_room(
-            "assign", window, count, answer, first_new=999, most_new=NEW_TOPICS
+            prompt="assign",
+            window=window,
+            count=count,
+            tokens=answer,
+            first_new=999,
+            most_new=NEW_TOPICS,
         )
         room -= sum(count(lines)) + 2 * len(lines)
         fitting = _count_fitting(shown, room, count)
@@ -186,7 +191,12 @@ class Board:
         entries = [*shown[:fitting], "", *lines]
         places = {"first_new": fitting + 1, "most_new": NEW_TOPICS}
         request = library.build_request(
-            "assign", name_batch(claims), entries, form, answer, **places
+            prompt="assign",
+            name=name_batch(claims),
+            entries=entries,
+            answer=form,
+            tokens=answer,
+            **places,
         )
         return Batch(request, numbered, topics)
 
@@ -208,14 +218,21 @@ class Board:
             "most_new": NEW_TOPICS,
         }
         answer = len(latest) * PLACEMENT_TOKENS + 80 * NEW_TOPICS
-        room = library.count_room("split", window, count, answer, **values)
+        room = library.count_room(
+            prompt="split", window=window, count=count, tokens=answer, **values
+        )
         backwards = [_render_claim(len(latest), claim) for claim in reversed(latest)]
         latest = latest[len(latest) - _count_fitting(backwards, room, count) :]
         numbered = dict(enumerate(latest, 1))
         lines = [_render_claim(n, claim) for n, claim in numbered.items()]
         form = limit_answer(BatchAnswer, placements=len(numbered))
         request = library.build_request(
-            "split", name_split(topic_id), lines, form, answer, **values
+            prompt="split",
+            name=name_split(topic_id),
+            entries=lines,
+            answer=form,
+            tokens=answer,
+            **values,
         )
         return Batch(request, numbered, {})
 
@@ -359,7 +376,9 @@ def place_by_model(
     """
     rows = sort_by_time(pending)
     board = Board(_build_board_topics(job.store, topics), SAMPLES)
-    waiting = _place_in_waves(job, rows, board, model, report)
+    waiting = _place_in_waves(
+        job=job, rows=rows, board=board, model=model, report=report
+    )
     report.counts[Count.CLAIMS_PLACED_BY_MODEL] += len(board.placed)
     report.kinds[CountByKind.WAITING]["claims"] += len(waiting)
     own = _collect_assigned(rows, board, key)
@@ -369,10 +388,10 @@ def place_by_model(
         if r["claim_id"] not in board.placed and r["claim_id"] not in waiting
     ]
     others = assign(
-        pa.Table.from_pylist(rest, schema=CLAIMS.schema),
-        topics,
-        cluster.LIMITS,
-        key,
+        pending=pa.Table.from_pylist(rest, schema=CLAIMS.schema),
+        topics=topics,
+        limits=cluster.LIMITS,
+        key=key,
     )
     return Assigned(
         pa.concat_tables([own.claims, others.claims]),
@@ -401,17 +420,22 @@ def _place_in_waves(
         ) -> list[Request]:
             window = model.llm.context_window
             made = [
-                board.build_batch(claims, model.library, model.count, window)
+                board.build_batch(
+                    claims=claims,
+                    library=model.library,
+                    count=model.count,
+                    window=window,
+                )
                 for claims in wave
             ]
             batches |= index_questions(made)
             return list_requests(made)
 
         answers = model.ask(
-            "topics",
-            {name_batch(claims): claims for claims in wave},
-            build,
-            lambda _, answer: answer,
+            step="topics",
+            items={name_batch(claims): claims for claims in wave},
+            build=build,
+            read=lambda _, answer: answer,
         )
         for name, answer in answers.values.items():
             board.apply_answer(batches[name], answer)
@@ -423,7 +447,13 @@ def _place_in_waves(
         }
         rejected += answers.rejected
         settled |= answers.values.keys()
-    quarantine_rejected(job.store, "assign", rejected, settled, report)
+    quarantine_rejected(
+        store=job.store,
+        step="assign",
+        rejected=rejected,
+        settled=settled,
+        report=report,
+    )
     return waiting
 
 
@@ -438,11 +468,19 @@ def build_merge_request(
     shown = [_render_topic(n, topic) for n, topic in enumerate(topics, 1)]
     shown = shown[
         : _count_fitting(
-            shown, library.count_room("merge", window, count, answer), count
+            shown,
+            library.count_room(
+                prompt="merge", window=window, count=count, tokens=answer
+            ),
+            count,
         )
     ]
     return library.build_request(
-        "merge", name_merge(topics), shown, MergesAnswer, answer
+        prompt="merge",
+        name=name_merge(topics),
+        entries=shown,
+        answer=MergesAnswer,
+        tokens=answer,
     )
 
 
@@ -484,12 +522,22 @@ def find_merges_by_model(
     def build(some: Sequence[Sequence[Topic]]) -> list[Request]:
         window = model.llm.context_window
         return [
-            build_merge_request(topics, model.library, model.count, window)
+            build_merge_request(
+                topics=topics, library=model.library, count=model.count, window=window
+            )
             for topics in some
         ]
 
-    answers = model.ask("topics", {name_merge(topics): topics}, build, read_merges)
-    quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
+    answers = model.ask(
+        step="topics", items={name_merge(topics): topics}, build=build, read=read_merges
+    )
+    quarantine_rejected(
+        store=job.store,
+        step="assign",
+        rejected=answers.rejected,
+        settled=answers.values,
+        report=report,
+    )
     return None if answers.waiting else dict(*answers.values.values())
 
 
@@ -509,15 +557,30 @@ def split_by_model(
     def build(some: Sequence[Sequence[Mapping[str, Any]]]) -> list[Request]:
         window = model.llm.context_window
         batches.extend(
-            board.build_split(topic, claims, model.library, model.count, window)
+            board.build_split(
+                topic_id=topic,
+                claims=claims,
+                library=model.library,
+                count=model.count,
+                window=window,
+            )
             for claims in some
         )
         return list_requests(batches)
 
     answers = model.ask(
-        "topics", {name_split(topic): rows}, build, lambda _, answer: answer
+        step="topics",
+        items={name_split(topic): rows},
+        build=build,
+        read=lambda _, answer: answer,
     )
-    quarantine_rejected(job.store, "assign", answers.rejected, answers.values, report)
+    quarantine_rejected(
+        store=job.store,
+        step="assign",
+        rejected=answers.rejected,
+        settled=answers.values,
+        report=report,
+    )
     for batch, answer in zip(batches, answers.values.values(), strict=False):
         board.apply_answer(batch, answer)
     board.placed = {claim: to for claim, to in board.placed.items() if to != topic}
@@ -529,7 +592,9 @@ def _collect_assigned(
 ) -> Assigned:
     """Return the rows that the board placed, and the topics that it opened."""
     new = [
-        make_empty_topic(t.id, t.name, t.purpose, key, base=False)
+        make_empty_topic(
+            topic_id=t.id, name=t.name, purpose=t.purpose, key=key, base=False
+        )
         for t in board.list_opened()
     ]
     placed = [

@@ -85,10 +85,12 @@ def assign_topics(job: Job) -> StepReport:
         model = get_model(job, "topics")
         key = compute_assign_key(job, model)
         refresh = partial(refresh_topics, job, key, by_model=model is not None)
-        _place_claims(job, model, key, refresh, report)
+        _place_claims(job=job, model=model, key=key, refresh=refresh, report=report)
         refresh()
         if model:
-            _review_by_model(job, model, key, refresh, report)
+            _review_by_model(
+                job=job, model=model, key=key, refresh=refresh, report=report
+            )
             model.record_usage(report)
         else:
             while _split_oversized(job, key, report):
@@ -117,10 +119,21 @@ def _place_claims(
     settled = job.store.read(CLAIMS, PLACED, placed)
     live_topics = _read_live_topics(job.store, key, live)
     if model:
-        assigned = place_by_model(job, pending, live_topics, key, model, report)
+        assigned = place_by_model(
+            job=job,
+            pending=pending,
+            topics=live_topics,
+            key=key,
+            model=model,
+            report=report,
+        )
     else:
         assigned = assign(
-            _mark_agents(job.store, pending), live_topics, cluster.LIMITS, key, settled
+            pending=_mark_agents(job.store, pending),
+            topics=live_topics,
+            limits=cluster.LIMITS,
+            key=key,
+            placed=settled,
         )
     del pending  # with its vectors: writing takes as much memory again
     _add_missing(job.store, assigned.topics)
@@ -157,7 +170,7 @@ def _review_by_model(
     if {"unit_id": UNIT, "input_key": _compute_topics_key(job, key)} in marks:
         return
     for _ in range(MOST_LOOKS):
-        changed = _merge_or_split(job, model, key, report)
+        changed = _merge_or_split(job=job, model=model, key=key, report=report)
         if changed is None:
             return
         if not changed:
@@ -186,12 +199,16 @@ def _merge_or_split(
     if merged:
         return True
     for topic in _find_oversized(job):
-        parts = split_by_model(job, model, topic, key, report)
+        parts = split_by_model(
+            job=job, model=model, topic=topic, key=key, report=report
+        )
         if parts is None:
             return None
         if parts.claims.num_rows:
             report.counts[Count.TOPICS_SPLIT] += 1
-            _store_splits(job.store, [(topic, parts)], parts.claims, key)
+            _store_splits(
+                store=job.store, splits=[(topic, parts)], moved=parts.claims, key=key
+            )
             return True
     return False
 
@@ -272,7 +289,14 @@ def _collect_placed_rows(store: Store, placed: Assigned, key: str) -> pa.Table:
         for row in store.read(TOPICS, ["topic_id", "name"]).to_pylist()
     }
     events = [
-        make_history_event("merge", old, into, names, claims[old], key)
+        make_history_event(
+            kind="merge",
+            topic=old,
+            other=into,
+            names=names,
+            claims=claims[old],
+            key=key,
+        )
         for old, into in sorted(placed.merged.items())
     ]
     write_history(store, events)
@@ -290,9 +314,11 @@ def _split_oversized(job: Job, key: str, report: StepReport) -> bool:
     rows = job.store.read(TOPICS, ["topic_id", "size", "base", "step_key"]).to_pylist()
     sizes = {row["topic_id"]: row["size"] for row in rows if _may_split(row, key)}
     everything = sum(row["size"] for row in rows)
-    splits, moved = _collect_splits(job.store, sizes, everything, key)
+    splits, moved = _collect_splits(
+        store=job.store, sizes=sizes, everything=everything, key=key
+    )
     if splits:
-        _store_splits(job.store, splits, moved, key)
+        _store_splits(store=job.store, splits=splits, moved=moved, key=key)
     report.counts[Count.TOPICS_SPLIT] += len(splits)
     return bool(splits)
 
@@ -327,7 +353,9 @@ def _collect_splits(
         sizes[large[0]] -= claims.num_rows
         sizes[new] = sizes.get(new, 0) + claims.num_rows
         indivisible.discard(new)
-        opened = [make_empty_topic(new, "", "", key, base=False)]
+        opened = [
+            make_empty_topic(topic_id=new, name="", purpose="", key=key, base=False)
+        ]
         topics = pa.Table.from_pylist(opened, schema=TOPICS.schema)
         splits.append((large[0], Assigned(claims, topics, {})))
         moved = _overlay_claims(moved, claims)
@@ -381,7 +409,14 @@ def _store_splits(
             said = " ".join(row["summary"].split())
             names[topic] = names.get(topic) or shorten_text(said, NAME_CHARS)
         events += [
-            make_history_event("split", topic, new, names, claims, key)
+            make_history_event(
+                kind="split",
+                topic=topic,
+                other=new,
+                names=names,
+                claims=claims,
+                key=key,
+            )
             for new, claims in sorted(leaving.items())
         ]
     write_history(store, events)
@@ -458,10 +493,12 @@ def refresh_topics(
         return _read_live_ids(store)
     stored = store.read(TOPICS)
     before = pl.DataFrame(stored.drop_columns("centroid"))
-    topics = _measure_figures(store, before, claims, key)
+    topics = _measure_figures(store=store, topics=before, claims=claims, key=key)
     if named:
         topics = _name_topics(topics, before, claims, by_model=by_model)
-    topics, centres = _measure_centres(job, topics, stored, before, claims)
+    topics, centres = _measure_centres(
+        job=job, topics=topics, stored=stored, before=before, claims=claims
+    )
     if named:
         nearest = measure_overlaps(claims, centres)
         overlap = pl.col("topic_id").replace_strict(
@@ -469,7 +506,7 @@ def refresh_topics(
         )
         topics = topics.with_columns(overlap=overlap)
     live = {*topics.filter(HAS_CLAIMS)["topic_id"]}
-    _write_changed_topics(store, topics, before, centres)
+    _write_changed_topics(store=store, topics=topics, before=before, centres=centres)
     store.delete_ids(TOPICS, {*topics["topic_id"]} - live - topics_with_claims)
     if named:
         mark_done(store, "assign", [(NAMED, _compute_state_key(store, state), None)])

@@ -59,7 +59,9 @@ def find_inner_reader(path: Path, detect: Callable[[Path], Reader]) -> Reader:
             names = [member.filename for member in _list_members(archive)]
             others = [name for name in archive.namelist() if name not in names]
             for name in names:
-                if inner := _detect_member(archive, name, detect, troubles):
+                if inner := _detect_member(
+                    archive=archive, name=name, detect=detect, troubles=troubles
+                ):
                     return replace(
                         inner, read=partial(_read, inner=inner, detect=detect)
                     )
@@ -127,7 +129,11 @@ def _read(
             try:
                 with _unpack(archive, member.filename) as copy:
                     yield from _read_member(
-                        copy, member.filename, limits, inner, detect
+                        copy=copy,
+                        name=member.filename,
+                        limits=limits,
+                        inner=inner,
+                        detect=detect,
                     )
             except TROUBLE as error:
                 yield Rejected(0, f"{member.filename}: it can't be unpacked: {error}")
@@ -170,7 +176,7 @@ def _read_member(
     with suppress(UnknownFormat):
         known = detect(copy).name
     if known != inner.name:
-        yield _leave_out(copy, name, limits, inner, known)
+        yield _leave_out(copy=copy, name=name, limits=limits, inner=inner, known=known)
         return
     for record in inner.read(copy, limits):
         yield (

@@ -104,7 +104,10 @@ def fetch_row(
     except sqlite3.DataError:
         if len(columns) == 1:
             return [None], list(columns)
-    rows = [fetch_row(db, table, [column], key, value) for column in columns]
+    rows = [
+        fetch_row(db=db, table=table, columns=[column], key=key, value=value)
+        for column in columns
+    ]
     return [cells[0] for cells, _ in rows], [name for _, long in rows for name in long]
 
 

@@ -466,7 +466,7 @@ class ClaudeTranscript:
                     for name in ("stdout", "stderr", "content")
                 )
                 blocks[0].text = coerce_text(result) or "\n".join(filter(None, streams))
-            yield from self._emit(line, record, TOOL, blocks)
+            yield from self._emit(line=line, record=record, who=TOOL, blocks=blocks)
             yield from self._emit_refusal(line, record, blocks)
             return
         yield from self._close_answer()  # a turn of the user ends the answer before it
@@ -505,7 +505,11 @@ class ClaudeTranscript:
         )
         # it is kept back until its last record was read
         self._answer = self._make_message(
-            line, record, ("assistant", "synthetic") if synthetic else MODEL, blocks, ""
+            line=line,
+            record=record,
+            who=("assistant", "synthetic") if synthetic else MODEL,
+            blocks=blocks,
+            text="",
         )
         self._answer.speaker = self._speaker
         self._for_program = _is_by_program(record)
@@ -519,11 +523,11 @@ class ClaudeTranscript:
         if subtype in _TEXT_SUBTYPES and isinstance(content, str) and content.strip():
             blocks = parse_blocks(content) or []
             yield from self._emit(
-                line,
-                record,
-                SYSTEM,
-                blocks,
-                extract_claude_user_text(join_claude_text(blocks)),
+                line=line,
+                record=record,
+                who=SYSTEM,
+                blocks=blocks,
+                text=extract_claude_user_text(join_claude_text(blocks)),
             )
             return
         self._tree.add(record)
@@ -588,10 +592,17 @@ class ClaudeTranscript:
         text = extract_claude_user_text(raw)
         sender = detect_sender(record, raw)
         if _is_by_tool(record, text, sender):
-            yield from self._emit_by_tool(line, record, blocks, text)
+            yield from self._emit_by_tool(
+                line=line, record=record, blocks=blocks, text=text
+            )
         elif sender is not None and not (text and sender.enveloped):
             yield from self._emit(
-                line, record, AGENT, blocks, sender.words or text, sender.name
+                line=line,
+                record=record,
+                who=AGENT,
+                blocks=blocks,
+                text=sender.words or text,
+                speaker=sender.name,
             )
         elif text or any(block.type == "image" for block in blocks):
             # A prompt: the person's, or in a sidechain the main model's, or that of a program that runs the tool.
@@ -602,7 +613,9 @@ class ClaudeTranscript:
             who = HUMAN if by_person else AGENT
             if who is AGENT and _is_by_program(record) and has_named_block(text):
                 who = SYSTEM
-            yield from self._emit(line, record, who, blocks, text)
+            yield from self._emit(
+                line=line, record=record, who=who, blocks=blocks, text=text
+            )
             if sender is not None:
                 # A person wrote beside another agent's words: two messages.
                 uuid = record.get("uuid")
@@ -612,15 +625,15 @@ class ClaudeTranscript:
                     "parentUuid": uuid,
                 }
                 yield from self._emit(
-                    line,
-                    other,
-                    AGENT,
-                    [Block("text", sender.words)],
-                    sender.words,
-                    sender.name,
+                    line=line,
+                    record=other,
+                    who=AGENT,
+                    blocks=[Block("text", sender.words)],
+                    text=sender.words,
+                    speaker=sender.name,
                 )
         else:
-            yield from self._emit(line, record, SYSTEM, blocks)
+            yield from self._emit(line=line, record=record, who=SYSTEM, blocks=blocks)
 
     def _emit_refusal(
         self,
@@ -640,7 +653,9 @@ class ClaudeTranscript:
             "parentUuid": uuid,
             "type": "refusal",
         }
-        yield from self._emit(line, beside, HUMAN, [Block("text", text)], text)
+        yield from self._emit(
+            line=line, record=beside, who=HUMAN, blocks=[Block("text", text)], text=text
+        )
 
     def _find_refusal(self, block: Block) -> str:
         """Return the words with which a person refused the call of a result; else an empty string."""
@@ -665,12 +680,12 @@ class ClaudeTranscript:
         summary = record.get("isCompactSummary") or text.startswith(CONTINUED)
         alone = bool(summary and text and not self._spoken)
         yield from self._emit(
-            line,
-            record,
-            SUMMARY if alone else SYSTEM,
-            blocks,
-            text,
-            SUMMARISED if alone else None,
+            line=line,
+            record=record,
+            who=SUMMARY if alone else SYSTEM,
+            blocks=blocks,
+            text=text,
+            speaker=SUMMARISED if alone else None,
         )
 
     def _emit(
@@ -684,7 +699,9 @@ class ClaudeTranscript:
     ) -> Iterator[Record]:
         """Yield a message, after its session if that is new. While an answer is open, the message is kept back."""
         yield from self._announce(record)
-        message = self._make_message(line, record, who, blocks, text)
+        message = self._make_message(
+            line=line, record=record, who=who, blocks=blocks, text=text
+        )
         message.speaker = speaker
         if self._answer is None:
             yield message

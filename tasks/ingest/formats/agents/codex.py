@@ -481,7 +481,9 @@ class _Rollout:
         elif kind == "agent_message":
             blocks = parse_blocks(item.get("content")) or []
             author = coerce_text(item.get("author"))
-            yield from self._emit(AGENT, blocks, join_text_blocks(blocks), author)
+            yield from self._emit(
+                who=AGENT, blocks=blocks, text=join_text_blocks(blocks), speaker=author
+            )
         elif kind in ("ghost_snapshot", "compaction", "compaction_summary", "other"):
             yield self._skip(f"response_item/{kind}")
         else:
@@ -610,7 +612,10 @@ class _Rollout:
         """Yield a compaction's summary. It can be recalled only if nobody spoke above it in this file."""
         alone = not self._spoken
         yield from self._emit(
-            SUMMARY if alone else SYSTEM, blocks, text, SUMMARISED if alone else None
+            who=SUMMARY if alone else SYSTEM,
+            blocks=blocks,
+            text=text,
+            speaker=SUMMARISED if alone else None,
         )
 
     def _merge_twin(self, blocks: list[Block], role: str) -> Skipped:

@@ -221,13 +221,17 @@ def read(path: Path, limits: Limits) -> Iterator[Record]:
         yield Rejected(0, PARTITIONED)
         return
     ahead: dict[str, Session] = {}
-    for _, row in _read_table(sessions, SESSIONS, _SessionRow, limits):
+    for _, row in _read_table(
+        path=sessions, table=SESSIONS, form=_SessionRow, limits=limits
+    ):
         if isinstance(row, Rejected):
             yield row
         else:
             ahead[row.session_id] = _make_session(row)
     announced: set[str] = set()
-    for line, message in _read_table(messages, MESSAGES, _MessageRow, limits):
+    for line, message in _read_table(
+        path=messages, table=MESSAGES, form=_MessageRow, limits=limits
+    ):
         if isinstance(message, Rejected):
             yield message
             continue
@@ -375,7 +379,9 @@ def read_claims(name: str, claims: list[dict[str, object]]) -> Iterator[Record]:
         yield Session(session, workspace=workspace, title=f"Learnings of {name}")
         for number, claim in enumerate(claims, 1):
             if coerce_text(claim.get("workspace")) == workspace:
-                yield _parse_claim(session, name, number, claim)
+                yield _parse_claim(
+                    session=session, name=name, number=number, fields=claim
+                )
 
 
 def _parse_claim(

@@ -124,7 +124,7 @@ def build_records(
             announced = now
             yield Session(session, coerce_text(now[1]), coerce_text(now[2]))
         if "role" in fields or "content" in fields or "session_id" not in fields:
-            yield _parse_message(session, fields, seen, line)
+            yield _parse_message(session=session, fields=fields, seen=seen, line=line)
 
 
 def _parse_message(
@@ -142,7 +142,9 @@ def _parse_message(
     role, origin = parsed
     native = former = coerce_id(fields.get("message_id"))
     if native is None:
-        native, former = _make_ids(seen, session, fields, blocks)
+        native, former = _make_ids(
+            seen=seen, session=session, fields=fields, blocks=blocks
+        )
     if role == "tool" and isinstance(fields["content"], str):
         blocks = [_make_tool_result(fields, fields["content"])]
     text = join_text_blocks(blocks)

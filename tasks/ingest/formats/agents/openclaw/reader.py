@@ -354,7 +354,9 @@ class EventFold:
             return Skipped(kind, self.line)
         text = clean_text(join_text(blocks, "\n\n"))
         if kind in COMPACTIONS and not self.spoken:
-            return self._make_message(SUMMARY, blocks, text, SUMMARISED)
+            return self._make_message(
+                who=SUMMARY, blocks=blocks, text=text, speaker=SUMMARISED
+            )
         return self._make_message(SYSTEM, blocks, text)
 
     def _handle_user(self, number: int) -> Iterator[Record]:
@@ -375,7 +377,9 @@ class EventFold:
             who = ("user", "synthetic")
         elif unwrapped.agent or kind == "subagent" or provenance == "inter_session":
             who = AGENT
-        message = self._make_message(who, blocks, unwrapped.text, unwrapped.speaker)
+        message = self._make_message(
+            who=who, blocks=blocks, text=unwrapped.text, speaker=unwrapped.speaker
+        )
         # a message that is stored again since no provider answered it was said only once
         last = self.last_user
         text = message.text

@@ -121,10 +121,12 @@ def _read_session(
     db: sqlite3.Connection, session_id: str, items: Iterator[Item]
 ) -> Iterator[Record]:
     # Title, kind and parent are in `session_windows` and `session_nodes`.
-    window = _fetch_row(db, "session_windows", "session_id", session_id)
+    window = _fetch_row(
+        db=db, table="session_windows", key="session_id", value=session_id
+    )
     session = Session(session_id)
     if key := window.get("session_key"):
-        node = _fetch_row(db, "session_nodes", "session_key", key)
+        node = _fetch_row(db=db, table="session_nodes", key="session_key", value=key)
         parent_key = (
             window.get("spawned_by")
             or window.get("parent_session_key")
@@ -132,9 +134,9 @@ def _read_session(
         )
         parent = None
         if parent_key := parent_key or node.get("parent_session_key"):
-            parent = _fetch_row(db, "session_nodes", "session_key", parent_key).get(
-                "current_session_id"
-            )
+            parent = _fetch_row(
+                db=db, table="session_nodes", key="session_key", value=parent_key
+            ).get("current_session_id")
         elif window.get("reason") in ("fork", "rewind", "compaction"):
             parent = window.get("previous_session_id") or node.get(
                 "fork_source_session_id"
@@ -168,12 +170,18 @@ def _query_events(
         with closing(db.execute(query, (session_id,))) as rows:
             for rowid, seq in rows:
                 (plain, zstd), long = fetch_row(
-                    db, "transcript_events", columns, "rowid", rowid
+                    db=db,
+                    table="transcript_events",
+                    columns=columns,
+                    key="rowid",
+                    value=rowid,
                 )
                 if plain is not None:
                     yield _parse_event(rowid, plain, seq)
                 elif zstd is not None:
-                    yield _decompress_event(rowid, zstd, seq, limits)
+                    yield _decompress_event(
+                        rowid=rowid, raw=zstd, seq=seq, limits=limits
+                    )
                 else:
                     missing = "neither event_json nor event_zstd holds the event"
                     yield Rejected(
@@ -297,7 +305,13 @@ def _fetch_row(
     """Return one row by the column names; an empty one without such a row or table. A cell over the limit is null."""
     names = sorted(list_columns(db, table))
     return (
-        dict(zip(names, fetch_row(db, table, names, key, value)[0], strict=True))
+        dict(
+            zip(
+                names,
+                fetch_row(db=db, table=table, columns=names, key=key, value=value)[0],
+                strict=True,
+            )
+        )
         if key in names
         else {}
     )
