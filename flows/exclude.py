@@ -482,7 +482,9 @@ def find_telling_messages(
         row["message_ids"][0] for row in claims if row["reason"] not in WITHDRAWALS
     }
     return {
-        claim["claim_id"]: _find_telling(claim, said, left_out, stating)
+        claim["claim_id"]: _find_telling(
+            claim=claim, said=said, left_out=left_out, stating=stating
+        )
         for claim in claims
         if claim["reason"] == EXCLUDED
     }

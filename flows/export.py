@@ -106,7 +106,9 @@ def export_tables(
     template = to
     to = fill_place(to, snapshot)
     names = sorted(table.name for table in chosen)
-    if kept := _find_earlier_export(to, template, snapshot, layout, names):
+    if kept := _find_earlier_export(
+        to=to, template=template, snapshot=snapshot, layout=layout, tables=names
+    ):
         return kept | {"to": str(to), "written": False}
     check_encrypted(settings, settings.store if phrase else to)
     # Noted before it begins, so that a forgetting finds what a kill leaves.
@@ -120,11 +122,13 @@ def export_tables(
                 )
             }
             if form == GRAPH
-            else _write_tables(snapshot, chosen, part, layout)
+            else _write_tables(snapshot=snapshot, chosen=chosen, to=part, layout=layout)
         )
-        manifest = _write_manifest(part, snapshot, layout, facts)
+        manifest = _write_manifest(
+            folder=part, snapshot=snapshot, layout=layout, facts=facts
+        )
         # noted before it is there, so that a forgetting finds it in any case
-        _note_export(snapshot, to, form, manifest["exported_at"])
+        _note_export(snapshot=snapshot, to=to, form=form, at=manifest["exported_at"])
     return manifest | {"to": str(to), "written": True}
 
 
@@ -204,7 +208,10 @@ def _write_tables(
     layout: Layout,
 ) -> dict[str, Any]:
     """Write tables, and the removed rows of an increment; return their entries in the manifest."""
-    written = {table.name: write_table(snapshot, table, to, layout) for table in chosen}
+    written = {
+        table.name: write_table(snapshot=snapshot, table=table, to=to, layout=layout)
+        for table in chosen
+    }
     facts: dict[str, Any] = {
         "tables": {name: one.facts for name, one in written.items()}
     }
@@ -320,7 +327,9 @@ def _find_earlier_export(
     if not to.exists() or (to.is_dir() and not any(to.iterdir())):
         return None
     may_repeat = to != template and not layout.phrase
-    if may_repeat and (kept := _read_export(to, snapshot, layout, tables)):
+    if may_repeat and (
+        kept := _read_export(to=to, snapshot=snapshot, layout=layout, tables=tables)
+    ):
         return kept
     if may_repeat:
         raise UsageError(
@@ -444,7 +453,7 @@ def _note_new(
 ) -> None:
     """Note an export that is written now."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    _note_export(snapshot, to, form, now, is_whole=is_whole)
+    _note_export(snapshot=snapshot, to=to, form=form, at=now, is_whole=is_whole)
 
 
 def _note_export(

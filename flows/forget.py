@@ -225,7 +225,11 @@ def take_in_notes(settings: Settings) -> None:
 def _plan(store: Store, run_id: str, wanted: Wanted) -> Plan:
     alone = wanted.matches if wanted.kinds == ("matches",) else ()
     return make_plan(
-        store, run_id, wanted.kinds, select_messages(store, wanted), matches=alone
+        store=store,
+        run_id=run_id,
+        why=wanted.kinds,
+        messages=select_messages(store, wanted),
+        matches=alone,
     )
 
 

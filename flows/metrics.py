@@ -205,7 +205,10 @@ def _measure_runs(
     )
     status = Counter(row["status"] for row in runs)
     yield _label(
-        "runs_total", "Runs that changed something or failed", "status", status
+        name="runs_total",
+        about="Runs that changed something or failed",
+        label="status",
+        values=status,
     )
     is_held = bool(runs) and runs[-1]["status"] == RunStatus.HELD
     yield Metric(
@@ -216,11 +219,16 @@ def _measure_runs(
     )
     seconds = {step.step: step.seconds for steps in reports for step in steps}
     yield _label(
-        "step_seconds", "Seconds that a step took when last run", "step", seconds
+        name="step_seconds",
+        about="Seconds that a step took when last run",
+        label="step",
+        values=seconds,
     )
     covered = measure_coverage(settings)
     states = {name: covered[name] for name in ("covered", "waiting", "unreadable")}
-    yield _label("transcripts", "Transcripts by state", "state", states)
+    yield _label(
+        name="transcripts", about="Transcripts by state", label="state", values=states
+    )
     yield Metric(
         name="lag_seconds",
         about="Seconds that the oldest transcript has waited",
@@ -246,14 +254,26 @@ def _measure_tables(live: Snapshot) -> Iterator[Metric]:
         except TROUBLE:
             broken[table.name] = True
     rows = {table.name: live.release.counts.get(table.name, 0) for table in RELEASED}
-    yield _label("rows", "Rows of the live release", "table", rows)
-    yield _label("table_bytes", "Bytes on disk, kept versions included", "table", sizes)
-    yield _label("rows_unindexed", "Rows that an index lacks", "table", unindexed)
     yield _label(
-        "table_broken",
-        "Tables of the live release that can't be opened",
-        "table",
-        broken,
+        name="rows", about="Rows of the live release", label="table", values=rows
+    )
+    yield _label(
+        name="table_bytes",
+        about="Bytes on disk, kept versions included",
+        label="table",
+        values=sizes,
+    )
+    yield _label(
+        name="rows_unindexed",
+        about="Rows that an index lacks",
+        label="table",
+        values=unindexed,
+    )
+    yield _label(
+        name="table_broken",
+        about="Tables of the live release that can't be opened",
+        label="table",
+        values=broken,
     )
 
 
@@ -264,7 +284,10 @@ def _measure_claims(
     never = len(usage.never)
     recalled = {"recalled": len(usage.claims) - never, "never": never}
     yield _label(
-        "claims", "Claims that were ever and never handed out", "use", recalled
+        name="claims",
+        about="Claims that were ever and never handed out",
+        label="use",
+        values=recalled,
     )
     claims = live.read(CLAIMS, ["status", *CHAIN]).to_pylist()
     states = Counter(claim["status"] for claim in claims)
@@ -279,10 +302,10 @@ def _measure_claims(
         if step.step == "observe"
     )
     yield _label(
-        "claims_by_state",
-        "Claims by status, made by the last run, perhaps changed",
-        "state",
-        states,
+        name="claims_by_state",
+        about="Claims by status, made by the last run, perhaps changed",
+        label="state",
+        values=states,
     )
 
 
@@ -295,10 +318,13 @@ def _measure_answers(answers: Sequence[Asked]) -> Iterator[Metric]:
     )
     for name, (about, _) in ANSWERS.items():
         values = of_kind.select("kind", name).drop_nulls().rows() if answers else ()
-        yield _label(name, about, "kind", dict(values))
+        yield _label(name=name, about=about, label="kind", values=dict(values))
     web = Counter(answer.web for answer in answers if answer.web)
     yield _label(
-        "web_queries_total", "Queries sent to the web, by their reason", "why", web
+        name="web_queries_total",
+        about="Queries sent to the web, by their reason",
+        label="why",
+        values=web,
     )
 
 
@@ -326,7 +352,7 @@ def _measure_texts(steps: Sequence[StepReport]) -> Iterator[Metric]:
         for tier, n in step.kinds[count].items()
     }
     about = "A model's summaries, as last measured"
-    yield _label("quality_of_texts", about, "what", quality)
+    yield _label(name="quality_of_texts", about=about, label="what", values=quality)
 
 
 def _measure_usage(
@@ -335,12 +361,19 @@ def _measure_usage(
     """Yield requests, seconds, errors, tokens and money of each model."""
     requests = {model: used.requests for model, used in usage.items()}
     about = "Requests to a language model"
-    yield _label("model_requests_total", about, "model", requests)
+    yield _label(
+        name="model_requests_total", about=about, label="model", values=requests
+    )
     cached = {model: used.cache_hits for model, used in usage.items()}
     about = "Requests whose answers were kept from before"
-    yield _label("model_cached_total", about, "model", cached)
+    yield _label(name="model_cached_total", about=about, label="model", values=cached)
     seconds = {model: used.milliseconds / 1000 for model, used in usage.items()}
-    yield _label("model_seconds_total", "Seconds that these took", "model", seconds)
+    yield _label(
+        name="model_seconds_total",
+        about="Seconds that these took",
+        label="model",
+        values=seconds,
+    )
     yield from _measure_tokens(settings, usage)
 
 
@@ -369,7 +402,7 @@ def _measure_tokens(
         for model, used in usage.items()
     }
     about = "Money for them, by the prices that are set"
-    yield _label("model_usd_total", about, "model", usd)
+    yield _label(name="model_usd_total", about=about, label="model", values=usd)
 
 
 def _check_encoder(settings: Settings) -> Metric:

@@ -350,7 +350,10 @@ class Planner:
         spoken = read_spoken_messages(job.store).filter(others)
         if model := self.models.get("gists"):
             counts["gists"] = find_missing_messages(
-                job.store, spoken, GISTS, compute_gists_key(job, model)
+                store=job.store,
+                spoken=spoken,
+                table=GISTS,
+                key=compute_gists_key(job, model),
             ).height
         if model := self.models.get("rollup"):
             sessions = find_sessions_to_summarise(
@@ -496,10 +499,10 @@ def _read_transcripts(
     """Yield the messages of each transcript that is new or changed; list their folders in the estimate."""
     given = list_roots(job, paths)
     scan = find_pending(
-        {row["path"]: row for row in job.store.read(FILES).to_pylist()},
-        job.settings,
-        given,
-        paths,
+        stored={row["path"]: row for row in job.store.read(FILES).to_pylist()},
+        settings=job.settings,
+        paths=given,
+        named=paths,
     )
     estimate.unchanged = scan.counts[Count.FILES_UNCHANGED]
     estimate.sources = _list_sources(scan, paths)

@@ -384,7 +384,11 @@ def nightly(
     """
     given = merge_settings(overrides, space, model)
     return _do_night(
-        paths, given, executor, TaskRunner(), rewrite=rewrite
+        paths=paths,
+        overrides=given,
+        executor=executor,
+        tasks=TaskRunner(),
+        rewrite=rewrite,
     ).check_complete()
 
 
@@ -560,7 +564,7 @@ def backup(to: str, overrides: Overrides = None, space: Space = None) -> dict[st
         file = fill_place(Path(to), Snapshot(settings.store, settings.space))
         check_encrypted(settings, settings.store if key else file)
         file.parent.mkdir(parents=True, exist_ok=True)
-        made = back_up(settings.store, settings.space, file, key)
+        made = back_up(root=settings.store, space=settings.space, file=file, key=key)
         name(f"{made['release']} of {made['space']}", RunStatus.DONE)
     return {
         "file": str(file),
@@ -635,7 +639,15 @@ def run_night_under_prefect(
         executor: str | None,
         rewrite: bool,
     ) -> RunReport:
-        reports.append(_do_night(paths, overrides, executor, tasks, rewrite=rewrite))
+        reports.append(
+            _do_night(
+                paths=paths,
+                overrides=overrides,
+                executor=executor,
+                tasks=tasks,
+                rewrite=rewrite,
+            )
+        )
         return reports[-1].check_complete()
 
     try:

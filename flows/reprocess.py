@@ -164,10 +164,10 @@ def _blank_marks(
     """Forget that the step was done with the chosen sessions."""
     ids = chosen["session_id"].to_list()
     _blank(
-        store,
-        MARKS,
-        store.read_ids(MARKS, ids, by="unit_id", where=pc.field("step") == step),
-        "input_key",
+        store=store,
+        table=MARKS,
+        rows=store.read_ids(MARKS, ids, by="unit_id", where=pc.field("step") == step),
+        column="input_key",
     )
 
 
@@ -204,10 +204,10 @@ def _blank_claims(
         [Status.ACTIVE, Status.DUPLICATE]
     )
     _blank(
-        store,
-        CLAIMS,
-        store.read_ids(CLAIMS, heads.union(repeats), where=standing),
-        column,
+        store=store,
+        table=CLAIMS,
+        rows=store.read_ids(CLAIMS, heads.union(repeats), where=standing),
+        column=column,
     )
 
 

@@ -72,7 +72,9 @@ def describe_run(
         "verdict": report.format_verdict(),
         "new": report.news,
         **_describe_claims(settings, *views or (None, None), places=places),
-        "troubles": collect_troubles(report, store, before, row["status"]),
+        "troubles": collect_troubles(
+            report=report, store=store, before=before, status=row["status"]
+        ),
         "left_out": collect_left_out(report, store, before),
         "notes": report.collect_notes(),
         **_describe_steps(report),

@@ -104,7 +104,7 @@ def add_alias(old: str, new: str) -> tuple[Path, str]:
             f"{path} has an alias of {old!r} already: {aliases[old]!r}; change it there"
         )
     longer = _insert_alias(text, old, new)
-    if not _has_alias(longer, table, old, new):
+    if not _has_alias(text=longer, table=table, old=old, new=new):
         raise UsageError(
             f"{path} has `{ALIASES}` in a form that can't be added to; write the alias of {old!r} there"
         )

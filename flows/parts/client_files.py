@@ -321,7 +321,9 @@ def _make_hooks(
 def find_hooked_clients() -> list[str]:
     """Return the names of the clients whose user settings have our hooks."""
     hooks = {
-        str(client): list_client_files(client, None, ["slowwave"], ())[0].path
+        str(client): list_client_files(
+            client=client, folder=None, command=["slowwave"], more=()
+        )[0].path
         for client in Client
     }
     return [name for name, path in hooks.items() if OURS.search(read_as_it_is(path))]

@@ -34,7 +34,9 @@ def quarantine_candidate(job: Job, report: RunReport) -> None:
     ids = sorted(changed or find_new_sessions(job.store, CANDIDATE))
     came = job.store.read_ids(SESSIONS, ids).to_pylist()
     why = "came with a night that a gate held back"
-    if names := exclude_sessions(job.store, came, why, changed):
+    if names := exclude_sessions(
+        store=job.store, sessions=came, why=why, messages=changed
+    ):
         report.notes.append(
             f"a night was held back: what came with it is set aside, `slowwave include` it: {names}"
         )

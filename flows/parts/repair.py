@@ -92,7 +92,7 @@ def run_repair(settings: Settings) -> RunReport:
     def prepare(folder: Path) -> None:
         damage = check_store(folder).damage
         indexes.extend(find_broken_indexes(damage))
-        _salvage(folder, damage, done, notes)
+        _salvage(folder=folder, damage=damage, done=done, notes=notes)
 
     with open_run("repair", settings, prepare, create=True, rewrite=False) as (
         job,
@@ -103,7 +103,7 @@ def run_repair(settings: Settings) -> RunReport:
         columns = ["session_id", "native_id", "path", "messages"]
         before = pl.DataFrame(job.store.read(SESSIONS, columns))
         if done:
-            _make_up(job, report, done, before)
+            _make_up(job=job, report=report, done=done, before=before)
         if done or indexes:
             with suppress(StoreError):  # The live release may be damaged itself.
                 quarantine_candidate(job, report)
@@ -112,7 +112,9 @@ def run_repair(settings: Settings) -> RunReport:
         dropped = drop_unreadable(job.store)
         finish_forgettings(job, report)
         for name, salvaged in done.items():
-            notes += _describe_lost(job.store, name, salvaged, before)
+            notes += _describe_lost(
+                store=job.store, table=name, done=salvaged, before=before
+            )
         notes += [
             f"{name} can't be read any more and is no longer kept" for name in dropped
         ]
@@ -131,7 +133,7 @@ def _make_up(
     lost = {name for name, salvaged in done.items() if salvaged.lost != 0}
     if FORGOTTEN.name in lost:
         _restore_forgotten(job)
-    _read_again(job, report, lost, before)
+    _read_again(job=job, report=report, lost=lost, before=before)
     _forget_made(job.store, lost)
 
 
@@ -209,7 +211,7 @@ def _read_again(
         paths |= set(files.filter(pl.col("quarantined") > 0)["path"])
     there = [Path(path) for path in sorted(paths) if path and Path(path).exists()]
     if there:
-        refill_vault(store, job.settings, there, job.now)
+        refill_vault(store=store, settings=job.settings, paths=there, now=job.now)
         store.delete_ids(FILES, [str(path) for path in there])
         run_step(job, report, read_transcripts, there)
     if lost & {MESSAGES.name, SESSIONS.name}:

@@ -407,7 +407,7 @@ def collect_left_out(
     """Return the kinds of records that a night dropped or masked, each a sentence with its count and reasons."""
     counts = _sum_counts(report)
     parts = [
-        _describe_quarantine(report, store, before, counts),
+        _describe_quarantine(report=report, store=store, before=before, counts=counts),
         _describe_masked(report),
         _describe_waiting(report),
     ]
@@ -424,7 +424,9 @@ def collect_troubles(
 ) -> list[str]:
     """Return the troubles of a run that a person can act on: failed, waiting, held back or in quarantine."""
     parts = [
-        _describe_quarantine(report, store, before, _sum_counts(report)),
+        _describe_quarantine(
+            report=report, store=store, before=before, counts=_sum_counts(report)
+        ),
         _describe_waiting(report),
         *(line for step in report.steps for line in step.failed),
         *report.held,

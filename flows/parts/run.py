@@ -133,7 +133,10 @@ def open_run(
         open_span(name, **{"slowwave.run.id": run_id}) as set_attribute,
         make_files_private(),
         writer_lock(
-            folder := settings.store / settings.space, run_id, kind, wait
+            space_dir=(folder := settings.store / settings.space),
+            run_id=run_id,
+            kind=kind,
+            wait=wait,
         ) as died,
         open_executor(folder / "shards", executor) as opened,
     ):
@@ -152,7 +155,7 @@ def open_run(
         finally:
             close_models(job.run_id)
         set_attribute("slowwave.run.status", report.status)
-        _write_ended_run(job, report, kind, started)
+        _write_ended_run(job=job, report=report, kind=kind, started=started)
 
 
 def _remove_left_folders(store: Path) -> None:
@@ -179,7 +182,15 @@ def _write_ended_run(
     if report.leaves_row:
         ended = datetime.now(UTC)
         status = report.status
-        _write_run(job.store, job.run_id, kind, started, ended, status, report)
+        _write_run(
+            store=job.store,
+            run_id=job.run_id,
+            kind=kind,
+            started=started,
+            ended=ended,
+            status=status,
+            report=report,
+        )
 
 
 def _note_opening(
@@ -200,7 +211,15 @@ def _record_killed_run(store: Store, died: Holder) -> str:
     """Write the row of a run that was killed; return what the report says about it."""
     since = datetime.fromisoformat(died.since)
     empty = RunReport(died.run_id, died.kind)
-    _write_run(store, died.run_id, died.kind, since, None, RunStatus.DIED, empty)
+    _write_run(
+        store=store,
+        run_id=died.run_id,
+        kind=died.kind,
+        started=since,
+        ended=None,
+        status=RunStatus.DIED,
+        report=empty,
+    )
     return f"run {died.run_id} was killed before it ended; this run continues from what it had written"
 
 
@@ -217,13 +236,13 @@ def _record_failed_run(
         StoreError
     ):  # if the disk is full, the first error is the one to show
         _write_run(
-            job.store,
-            report.run_id,
-            report.kind,
-            job.now,
-            datetime.now(UTC),
-            RunStatus.FAILED,
-            report,
+            store=job.store,
+            run_id=report.run_id,
+            kind=report.kind,
+            started=job.now,
+            ended=datetime.now(UTC),
+            status=RunStatus.FAILED,
+            report=report,
         )
         error.add_note(f"`slowwave inspect runs` has it, as run {report.run_id}")
 
@@ -258,7 +277,7 @@ def run_step(
         if name != "read":
             job.store.restore_versions(before)
     # a failure is quarantined, and the night goes on
-    note_failed_units(job, done, WHOLE_STEP, failed)
+    note_failed_units(job=job, report=done, kind=WHOLE_STEP, failed=failed)
     report.steps.append(done)
     release_memory()
     return not failed
