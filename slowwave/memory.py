@@ -123,7 +123,9 @@ class Memory:
         self.reading = ReadSession(
             settings,
             root,
-            live=LiveRelease(root, settings.space, release, warnings.add),
+            live=LiveRelease(
+                root=root, space=settings.space, named=release, note=warnings.add
+            ),
             vectors=QueryVectors(settings.encoder, encoder, warnings.add),
             warnings=warnings,
             answer=self._answer_query,
@@ -165,11 +167,11 @@ class Memory:
         settings = _load_settings(space)
         root = find_working_copy(store) if store is not None else settings.store
         memory = cls(
-            settings.model_copy(update={"store": root}),
-            root,
-            release,
-            encoder,
-            reranker,
+            settings=settings.model_copy(update={"store": root}),
+            root=root,
+            release=release,
+            encoder=encoder,
+            reranker=reranker,
         )
         # its release, or else its notes and talks
         try:
@@ -513,7 +515,9 @@ class Memory:
         from slowwave.recall.views.recent import list_recent
 
         return self.read_release(
-            lambda view: list_recent(view, n, workspace, keyword, tag)
+            lambda view: list_recent(
+                view=view, n=n, workspace=workspace, keyword=keyword, tag=tag
+            )
         )
 
     def claims(
@@ -573,7 +577,11 @@ class Memory:
         """
         from slowwave.recall.views.related import find_related
 
-        return self.read_release(lambda view: find_related(view, subject, depth, limit))
+        return self.read_release(
+            lambda view: find_related(
+                view=view, subject=subject, depth=depth, limit=limit
+            )
+        )
 
     def habits(
         self,
@@ -593,7 +601,11 @@ class Memory:
 
         anchored = _anchor(workspace)
         paths = (files,) if isinstance(files, str) else tuple(files)
-        return self.read_release(lambda view: find_habits(view, anchored, kind, paths))
+        return self.read_release(
+            lambda view: find_habits(
+                view=view, workspace=anchored, kind=kind, files=paths
+            )
+        )
 
     def dead_ends(self, workspace: str | None = None) -> "list[Tried]":
         """Return the dead ends of the live release, which agents tried and left, the latest first.
@@ -639,7 +651,9 @@ class Memory:
 
         encode = self.reading.vectors.encode_texts
         return self.read_release(
-            lambda view: find_named(view, intentions, prompt, encode)
+            lambda view: find_named(
+                view=view, intentions=intentions, prompt=prompt, encode=encode
+            )
         )
 
     def remember(
@@ -915,11 +929,11 @@ class Memory:
             return [empty(reason=str(missing)) for _ in queries]
         encode = partial(self.reading.vectors.encode_texts, view.release.encoder)
         search = Search(
-            view,
-            self.settings.recall,
-            encode,
-            self.reading.warnings.add,
-            self._reranker,
+            view=view,
+            settings=self.settings.recall,
+            encoded=encode,
+            note=self.reading.warnings.add,
+            reranker=self._reranker,
         )
         if kind == "recall":
             return list(search.answer_queries(queries, automatic=automatic))
@@ -934,9 +948,14 @@ class Memory:
         """Add hits in notes and talks written since the release, each before the hits that are not more relevant."""
         floor = self.settings.recall.automatic_floor if automatic else 0.0
         if (view := self.reading.live.view) is not None:
-            hits = apply_corrections(view, query, hits, self.reading.folder)
+            hits = apply_corrections(
+                view=view, query=query, hits=hits, space_dir=self.reading.folder
+            )
         pending = find_unreleased(
-            self.reading.live.view, self.reading.folder, query, self.reading.vectors
+            view=self.reading.live.view,
+            space_dir=self.reading.folder,
+            query=query,
+            vectors=self.reading.vectors,
         )
         if not automatic and not query.everything:
             floor = find_floor([*pending, *hits], self.settings.recall.automatic_floor)

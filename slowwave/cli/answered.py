@@ -65,7 +65,7 @@ def ask_for(words: Sequence[str]) -> Output | None:
         "streams": streams,
     }
     store, space = (find_option(words, name) for name in ("--store", "--space"))
-    answer = ask(request, store, space, SECONDS)
+    answer = ask(request=request, store=store, space=space, seconds=SECONDS)
     try:
         return Output(
             [

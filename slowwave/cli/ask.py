@@ -74,7 +74,12 @@ def recall(
     # search one space or several
     if len(space or ()) > 1:
         hits: Hits | SessionHits = _recall_spaces(
-            memory, space or [], query, k, kind, filters
+            first=memory,
+            spaces=space or [],
+            query=query,
+            k=k,
+            kind=kind,
+            options=filters,
         )
     else:
         memory.refuse_unknown_workspace(filters.get("workspace"))
@@ -144,7 +149,9 @@ def _recall_spaces(
             if name != first.space
         ),
     ]
-    hits = recall_spaces(memories, query, k, kind or KINDS, **options)
+    hits = recall_spaces(
+        memories=memories, query=query, k=k, kinds=kind or KINDS, **options
+    )
     for memory in memories:
         note_hits(
             memory.root / memory.space,
@@ -227,7 +234,7 @@ def recent(
     as_json: bool = False,
 ) -> list[dict[str, object]] | None:
     """List the last turns, with their gists and keywords."""
-    turns = memory.recent(n, workspace, keyword, tag)
+    turns = memory.recent(n=n, workspace=workspace, keyword=keyword, tag=tag)
     if as_json:
         return [turn.as_dict() for turn in turns]
     if not turns:
@@ -356,11 +363,11 @@ def context(
     )
     print_warnings(results.answer.warnings if results else ())
     _print_block(
-        memory,
-        block,
-        "Nothing found.",
-        as_json,
-        results.answer.cause if results else "",
+        memory=memory,
+        block=block,
+        nothing="Nothing found.",
+        as_json=as_json,
+        web=results.answer.cause if results else "",
     )
 
 
@@ -398,7 +405,9 @@ def briefing(
         workspace=project,
     )
     echo("" if as_json else describe_backlog(memory.settings), nl=False)
-    _print_block(memory, block, "Nothing known yet.", as_json)
+    _print_block(
+        memory=memory, block=block, nothing="Nothing known yet.", as_json=as_json
+    )
 
 
 def describe_unknown_folder(memory: "Memory") -> list[str]:

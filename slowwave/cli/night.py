@@ -173,7 +173,14 @@ def run(
         raise typer.Exit(ended)
     here = load_settings(**given).space
     own_paths = [Path(str(path).replace(SPACE, here)) for path in paths or []]
-    return _run_one(given, own_paths, prefect, background, executor, rewrite=rewrite)
+    return _run_one(
+        given=given,
+        paths=own_paths,
+        prefect=prefect,
+        background=background,
+        executor=executor,
+        rewrite=rewrite,
+    )
 
 
 def _name_executor(engine: str | None, address: str | None) -> str | None:
@@ -224,11 +231,11 @@ def _run_each(
 
         def run_space(space: str = name, read: list[Path] = own_paths) -> int:
             report = _run_one(
-                given | {"space": space},
-                read,
-                prefect,
-                False,
-                executor,
+                given=given | {"space": space},
+                paths=read,
+                prefect=prefect,
+                background=False,
+                executor=executor,
                 rewrite=rewrite,
             )
             if report is None:
@@ -308,7 +315,9 @@ def _run_one(
         f" --{name} {shlex.quote(value)}" for name, value in named.items()
     )
     store = Store.open(settings.store, settings.space)
-    report.add_closing(store, OUT.width, options, name_program())
+    report.add_closing(
+        store=store, width=OUT.width, options=options, program=name_program()
+    )
     return report
 
 
@@ -460,7 +469,7 @@ def reprocess(
     )
     settings = load_settings(**_add_model_options(given, llm, max_tokens, gists=gists))
     if by_day:
-        return _backfill(step, chosen, settings, missing)
+        return _backfill(step=step, chosen=chosen, settings=settings, missing=missing)
     # fill in what is missing, and print the summaries
     if missing:
         report = run_reprocess(step, chosen, settings, missing=True)

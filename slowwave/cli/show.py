@@ -215,7 +215,10 @@ def _format_claim(claim: "Claim", memory: "Memory") -> str:
         facts.append(claim.trust)
     text = claim.summary if not claim.detail else f"{claim.summary}: {claim.detail}"
     return _format_two_lines(
-        claim, claim.status if claim.superseded_by else "", text, facts
+        claim=claim,
+        status=claim.status if claim.superseded_by else "",
+        text=text,
+        facts=facts,
     )
 
 
@@ -254,10 +257,10 @@ def _format_related(claim: "Related") -> str:
         f"session {claim.session}",
     ]
     return _format_two_lines(
-        claim,
-        "" if claim.status == Status.ACTIVE else claim.status,
-        claim.summary,
-        facts,
+        claim=claim,
+        status="" if claim.status == Status.ACTIVE else claim.status,
+        text=claim.summary,
+        facts=facts,
     )
 
 

@@ -95,7 +95,7 @@ def backup(
 
     key = read_key(key_file)
     check_encrypted(settings, settings.store if key else file)
-    made = back_up(settings.store, settings.space, file, key)
+    made = back_up(root=settings.store, space=settings.space, file=file, key=key)
     how = "encrypted" if key else "not encrypted"
     OUT.print(
         f"{len(made['files']):,} files of space {made['space']}, live {made['release']}, in {file}: {how}."
@@ -118,7 +118,9 @@ def restore(
 
     settings = load_settings(**given)
     check_encrypted(settings)
-    made = bring_back(settings.store, given.get("space"), file, read_key(key_file))
+    made = bring_back(
+        root=settings.store, space=given.get("space"), file=file, key=read_key(key_file)
+    )
     at = format_minute(datetime.fromisoformat(made["made_at"]))
     OUT.print(
         f"{len(made['files']):,} files compared; live is {made['release']} of {at}."
@@ -194,7 +196,13 @@ def export(
                 "--learnings writes claims alone, in one plain file: leave out --table, --encrypted,"
                 " --internal, --partition-by and --since"
             )
-        _export_learnings(settings, to, workspace, form or "json", release)
+        _export_learnings(
+            settings=settings,
+            to=to,
+            workspace=workspace,
+            form=form or "json",
+            release=release,
+        )
         return
     if workspace:
         raise UsageError("--project goes with --learnings: tables are written whole")
@@ -208,12 +216,12 @@ def export(
             "--encrypted needs a passphrase: --key-file or SLOWWAVE_BACKUP_KEY; nothing was written"
         )
     manifest = export_tables(
-        settings,
-        to,
-        form or "parquet",
-        table or [],
-        release,
-        phrase,
+        settings=settings,
+        to=to,
+        form=form or "parquet",
+        tables=table or [],
+        release=release,
+        phrase=phrase,
         internal=internal,
         partition_by=partition_by,
         since=since,
@@ -232,7 +240,9 @@ def _export_learnings(
         from slowwave.flows.export import export_learnings, place_learnings
 
     to = place_learnings(settings, to, release)
-    count = export_learnings(settings, to, workspace, form, release)
+    count = export_learnings(
+        settings=settings, to=to, workspace=workspace, form=form, release=release
+    )
     OUT.print(f"{count:,} learnings written to {to}")
 
 
@@ -266,7 +276,9 @@ def import_learnings(
     with show_loading():
         from slowwave.flows.share import import_learnings as take_in
 
-    return take_in(settings, file.expanduser(), name, workspace or [])
+    return take_in(
+        settings=settings, file=file.expanduser(), name=name, workspaces=workspace or []
+    )
 
 
 # No name that Python lets a function be defined by.

@@ -282,7 +282,12 @@ def _search_other_sessions(
         )
         found = {source.session for hit in hits for source in hit.sources}
         more = (
-            find_own_sessions(reading.live.view, reading.folder, with_query, found)
+            find_own_sessions(
+                view=reading.live.view,
+                space_dir=reading.folder,
+                turns=with_query,
+                sessions=found,
+            )
             if found
             else []
         )
@@ -303,7 +308,9 @@ def _rank_by_session(
 ) -> list[Line]:
     """Return the messages of a long report, ranked by their sessions too."""
     vectors = reading.vectors.encode_texts(view.release.encoder, [query.text])
-    return weigh_by_session(view, query, vectors.get(query.text), messages)
+    return weigh_by_session(
+        view=view, query=query, vector=vectors.get(query.text), lines=messages
+    )
 
 
 def _collect_memories(
@@ -349,7 +356,9 @@ def _collect_memories(
     plain_query = resolve_workspace(view, plain_query)
     messages = rank_messages(view, plain_query, hits)
     if messages and is_report:
-        messages = _rank_by_session(reading, view, plain_query, messages)
+        messages = _rank_by_session(
+            reading=reading, view=view, query=plain_query, messages=messages
+        )
     # a hook tells intentions by itself, once
     intended = [] if options.automatic else find_intended_lines(view, plain_query)
     lines = [*intended, *find_tried_lines(view, plain_query), *messages]
@@ -429,16 +438,21 @@ def assemble_context(
     packers = dict[Name, Packer]()
     if results := make_web_lines(web):
         # The best is last.
-        packers["web"] = lambda room: pack_lines(results, query, room - TITLE, measure)[
-            ::-1
-        ]
+        packers["web"] = lambda room: pack_lines(
+            lines=results, query=query, budget=room - TITLE, measure=measure
+        )[::-1]
     if memories:
         packers["memories"] = lambda room: _pack_messages(
-            memories, query, room, measure, overview=overview
+            lines=memories, query=query, room=room, measure=measure, overview=overview
         )
     # the latest turns rank before the older ones that the query recalls
     if parsed := [parse_turn(turn) for turn in conversation]:
-        turns = Turns(settings, pyramid or PyramidSettings(), measure, encoder)
+        turns = Turns(
+            settings=settings,
+            pyramid=pyramid or PyramidSettings(),
+            measure=measure,
+            encoder=encoder,
+        )
         for role, text in parsed:
             turns.add(role, text)
         latest = turns.active.settings.exchange_turns
@@ -527,11 +541,15 @@ def _pack_messages(
     if overview:
         lines = sorted(lines, key=lambda line: not names_project(query, line))
     outline_room = allot_outline(lines, room, overview=overview)
-    whole = pack_lines(lines, query, room - TITLE - outline_room, measure)
+    whole = pack_lines(
+        lines=lines, query=query, budget=room - TITLE - outline_room, measure=measure
+    )
     if not outline_room:
         return tell_replies_once(arrange_lines(whole))
     left = room - measure.count_part("memories", arrange_lines(whole))
-    outline = select_outline(lines, whole, query, left, measure)
+    outline = select_outline(
+        lines=lines, shown=whole, query=query, budget=left, measure=measure
+    )
     return tell_replies_once(arrange_by_time([*whole, *outline]))
 
 

@@ -98,7 +98,11 @@ class RunningSummary:
             grow_many(
                 [
                     grow_by_tier(
-                        self.pyramid, self.turns, self.shape, "session", "conversation"
+                        pyramid=self.pyramid,
+                        members=self.turns,
+                        shape=self.shape,
+                        scope="session",
+                        scope_id="conversation",
                     )
                 ],
                 self._write,
@@ -248,12 +252,19 @@ class Turns:
             latest: number of latest turns that are shown in any case.
         """
         budget = room - TITLE
-        lines = pack_lines(ranked, query, budget, self.measure)
+        lines = pack_lines(
+            lines=ranked, query=query, budget=budget, measure=self.measure
+        )
         recap = list[Line]()
         # Summaries get a share if a turn does not fit. If no summary fits, the turns get it back.
         held_back = int(budget * self.settings.active.recap_share)
         if held_back and self._list_missing(lines, latest):
-            fewer = pack_lines(ranked, query, budget - held_back, self.measure)
+            fewer = pack_lines(
+                lines=ranked,
+                query=query,
+                budget=budget - held_back,
+                measure=self.measure,
+            )
             left = budget - sum(map(self.measure.count_line, fewer))
             recap = self._select_summaries(
                 self._list_missing(fewer, latest), left, len(self.messages) - latest
@@ -334,7 +345,7 @@ class Turns:
         # older turns that the query recalls, and those of them that fit
         room = budget - sum(map(self._count_turn, recent))
         ranked = self.rank_older(query, len(recent))
-        lines = self.pack(ranked, query, room, len(recent))
+        lines = self.pack(ranked=ranked, query=query, room=room, latest=len(recent))
         shown = [line for line in lines if line.source.seq != -1]
         places = {line.source.seq for line in shown}
         activated = sorted(shown, key=lambda line: -line.relevance)[

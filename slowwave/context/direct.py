@@ -109,11 +109,15 @@ def rank_messages(
     """Return the messages that may answer, the likeliest first, given hits in the order of their rank."""
     named = _find_named_speaker(view, query)
     likelihoods = {hit.id: float(1 + rank) ** -FADES for rank, hit in enumerate(hits)}
-    lines = _make_hit_lines(view, query, hits, likelihoods, named)
+    lines = _make_hit_lines(
+        view=view, query=query, hits=hits, likelihoods=likelihoods, named=named
+    )
     marked = _mark_rules(view, hits, _mark_current(view, hits, lines))
     # what answered a message that was replaced repeats what it said
     standing = [hit for hit in hits if not _is_replaced(view, hit, likelihoods.keys())]
-    beside = _rank_beside(view, query, standing, likelihoods, named)
+    beside = _rank_beside(
+        view=view, query=query, hits=standing, likelihoods=likelihoods, named=named
+    )
     return _keep_likeliest([*beside, *marked.values()])
 
 
@@ -162,8 +166,15 @@ def _rank_beside(
     named: str | None,
 ) -> list[Line]:
     """Return the messages beside the hits that may answer too: the others of their turns, and replies."""
-    others = _rank_others(view, query, hits, likelihoods, named)
-    return [*others, *_rank_replies(view, query, hits, likelihoods, named)]
+    others = _rank_others(
+        view=view, query=query, hits=hits, likelihoods=likelihoods, named=named
+    )
+    return [
+        *others,
+        *_rank_replies(
+            view=view, query=query, hits=hits, likelihoods=likelihoods, named=named
+        ),
+    ]
 
 
 def _rank_replies(
@@ -177,10 +188,10 @@ def _rank_replies(
     asking = [hit.id for hit in hits if is_question(hit.text)]
     return [
         _make_reply_line(
-            view,
-            row,
-            _weigh_speaker(row, named, likelihoods[key] * FOLLOWS),
-            query.as_of,
+            view=view,
+            row=row,
+            relevance=_weigh_speaker(row, named, likelihoods[key] * FOLLOWS),
+            as_of=query.as_of,
         )
         for key, row in read_replies(view, query, asking).items()
     ]
@@ -468,7 +479,12 @@ def weigh_by_session(
         lines: messages, the likeliest first.
     """
     try:
-        ranked = rank_sessions(view, query, vector, view.has_full_text(PASSAGES))
+        ranked = rank_sessions(
+            view=view,
+            query=query,
+            vector=vector,
+            full_text=view.has_full_text(PASSAGES),
+        )
     except READ_TROUBLE:  # recall has already warned about it
         ranked = rank_sessions(view, query, vector, full_text=False)
     ids = read_session_ids(view, [number for number, _ in ranked])

@@ -216,7 +216,10 @@ def pack_lines(
         left = room - heading
         limit = max(int(budget * MESSAGE_SHARE), left // 2)
         cut = _shorten_to_sentence(
-            show_pieces(line, pieces), query_words, limit, measure
+            line=show_pieces(line, pieces),
+            query_words=query_words,
+            limit=limit,
+            measure=measure,
         )
         if cut is None and not chosen.lines:
             # else a lesser line would stand for the likeliest
@@ -224,7 +227,9 @@ def pack_lines(
                 replace(line, notes=tuple(map(_split_note, line.notes))),
                 _split_into_clauses(pieces),
             )
-            cut = shorten(clauses, query_words, left, measure)
+            cut = shorten(
+                line=clauses, query_words=query_words, limit=left, measure=measure
+            )
         cost = measure.count_line(cut) if cut else 0
         if cut is None or cost > left:
             continue
@@ -323,8 +328,13 @@ def _shorten_to_sentence(
     """Return a line cut to a limit of tokens. If its best sentence alone is longer, the limit is ONE_SENTENCE times
     higher.
     """
-    cut = shorten(line, query_words, limit, measure)
-    return cut or shorten(line, query_words, int(limit * ONE_SENTENCE), measure)
+    cut = shorten(line=line, query_words=query_words, limit=limit, measure=measure)
+    return cut or shorten(
+        line=line,
+        query_words=query_words,
+        limit=int(limit * ONE_SENTENCE),
+        measure=measure,
+    )
 
 
 def shorten(
@@ -430,12 +440,12 @@ def select_outline(
     limit = _limit_lines(named or persons, budget)
     short = [
         _shorten_for_outline(
-            line,
-            pieces,
-            query,
-            limit,
-            worth,
-            measure,
+            line=line,
+            pieces=pieces,
+            query=query,
+            limit=limit,
+            worth=worth,
+            measure=measure,
         )
         for line in persons
         if (pieces := chosen.find_new_pieces(line)) is not None
@@ -610,7 +620,7 @@ def _shorten_for_outline(
     if measure.count_line(whole) <= limit:
         return whole
     room = limit - measure.count_line(show_pieces(line, [OMITTED, OMITTED]))
-    kept = _choose_sentences(pieces, room, worth, measure)
+    kept = _choose_sentences(pieces=pieces, room=room, worth=worth, measure=measure)
     of_all = tuple(replace(note, about=frozenset()) for note in line.notes)
     gist = show_pieces(replace(line, notes=of_all), [line.gist])
     if line.gist and measure.count_line(gist) <= limit:

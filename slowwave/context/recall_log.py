@@ -92,7 +92,9 @@ def note_block(
                 ]
             )
     lines = sum(len(part.lines) for part in block.parts if part.name in FROM_MEMORY)
-    _note_asked(space_dir, block, lines, block.tokens, web)
+    _note_asked(
+        space_dir=space_dir, answer=block, hits=lines, tokens=block.tokens, web=web
+    )
     return log_recall(space_dir, shown)
 
 

@@ -211,7 +211,12 @@ class Tools:
             memory.refuse_unknown_workspace(filters.get("workspace"))
             hits = memory.recall_kinds(query, k, kinds or (), **drop_empty(filters))
             release = memory.release.name if memory.has_release else None
-            result = fit_hits(hits, release, budget, self.settings.context.tokenizer)
+            result = fit_hits(
+                results=hits,
+                release=release,
+                budget=budget,
+                tokenizer=self.settings.context.tokenizer,
+            )
         note_hits(self.space_dir, hits, len(result.structured_content["hits"]))
         return result
 
@@ -391,10 +396,10 @@ class Tools:
         with convert_to_tool_errors():
             check_encrypted(self.settings)
             node = rate_memory(
-                self.open_memory().get_view(),
-                id,
-                verdict,
-                why,
+                view=self.open_memory().get_view(),
+                row_id=id,
+                verdict=verdict,
+                why=why,
                 redact=self.settings.redact,
             )
         return f"Noted as {verdict}: {node.kind} {node.id[:12]}."
@@ -552,7 +557,7 @@ class StrictTool(Tool):
             "arguments": arguments,
             "place": self.place,
         }
-        answer = ask(request, store, space, SECONDS)
+        answer = ask(request=request, store=store, space=space, seconds=SECONDS)
         try:
             return CallToolResult.model_validate((answer or {})["result"])
         except (LookupError, ValidationError):

@@ -79,7 +79,9 @@ def fit_hits(
             warnings=list(map(escape_line, results.warnings)),
         )
 
-    return fit_answer(keep_first, len(hits), budget, tokenizer)
+    return fit_answer(
+        keep_first=keep_first, parts=len(hits), budget=budget, tokenizer=tokenizer
+    )
 
 
 def fit_answer(

@@ -52,8 +52,10 @@ def find_changes(
     restated = _read_chains(view, positions, as_of)
     found = dict[str, tuple[Change, ...]]()
     for key, text in texts.items():
-        own = [*_find_own(view, key, text, as_of)]
-        echoed = [*_find_echoes(view, text, answered.get(key), as_of)]
+        own = [*_find_own(view=view, message=key, text=text, as_of=as_of)]
+        echoed = [
+            *_find_echoes(view=view, text=text, answered=answered.get(key), as_of=as_of)
+        ]
         known = {row["chain_id"] for _, row in (*own, *echoed)}
         others = [
             pair
@@ -61,7 +63,9 @@ def find_changes(
             if chain["chain_id"] not in known
             for pair in _find_restated(view, text, chain)
         ]
-        changes = _build_changes(view, text, [*own, *echoed, *others], as_of)
+        changes = _build_changes(
+            view=view, text=text, found=[*own, *echoed, *others], as_of=as_of
+        )
         if changes:
             found[key] = changes
     return found
@@ -195,7 +199,9 @@ def _build_changes(
     changes = []
     for sentence, row in best.items():
         if later := view.chains.find_successor(row, as_of):
-            changes.append(_build_change(view, sentence, row, later))
+            changes.append(
+                _build_change(view=view, sentence=sentence, row=row, later=later)
+            )
     return tuple(sorted(changes, key=lambda change: text.find(change.text)))
 
 

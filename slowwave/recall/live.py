@@ -269,7 +269,10 @@ class QueryVectors:
         start = time.perf_counter()
         before = self.seconds
         return lambda: Cost(
-            kind, time.perf_counter() - start, self.seconds - before, budget
+            kind=kind,
+            seconds=time.perf_counter() - start,
+            encoding=self.seconds - before,
+            budget=budget,
         )
 
     def encode_texts(
@@ -449,7 +452,9 @@ def find_unreleased(
             dtype=np.float64,
         )
         is_read = _mask_read(encoded, texts)
-        on_scale = view.compute_relevances(scale, cosines, share, query.language)
+        on_scale = view.compute_relevances(
+            scale=scale, cosines=cosines, words=share, language=query.language
+        )
         relevance = np.where(is_read, on_scale, share)
     order = np.lexsort((-np.arange(len(hits)), -share, -relevance))
     return [

@@ -49,7 +49,13 @@ def _mark_sentences(
     """Return a summary or topic with a note behind each sentence that a later claim had changed by then."""
     own = view.find_session_ids(query.own_sessions)
     scope = str(row.row.get("scope_id") or row.id)
-    text = mark_changes(view.chains, row.text, scope, query.as_of, own)
+    text = mark_changes(
+        chains=view.chains,
+        text=row.text,
+        scope=scope,
+        as_of=query.as_of,
+        own_sessions=own,
+    )
     return replace(row, row={**row.row, "text": text})
 
 
@@ -304,10 +310,10 @@ def _add_successors(
         if not there.isdisjoint((key, *messages)):
             continue
         successor = _find_successor(
-            view,
-            row,
-            key,
-            query,
+            view=view,
+            row=row,
+            key=key,
+            query=query,
         )
         if successor is not None:
             there.update((key, *messages))

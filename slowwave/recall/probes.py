@@ -40,10 +40,10 @@ def find_answered(
     # what could not be used stays unsaid: it is the same for both releases
     vectors = QueryVectors(settings.encoder, None, lambda _: None)
     search = Search(
-        view,
-        settings.recall,
-        partial(vectors.encode_texts, view.release.encoder),
-        lambda _: None,
+        view=view,
+        settings=settings.recall,
+        encoded=partial(vectors.encode_texts, view.release.encoder),
+        note=lambda _: None,
     )
     answers = search.answer_queries(
         [build_query(question, first, KINDS, now=now) for question in probes]

@@ -122,7 +122,12 @@ def load_prompt_model(
     with np.load(io.BytesIO(raw), allow_pickle=False) as kept:
         vector = kept["vector"].astype(np.float64)
         grams = kept["grams"].astype(np.float64)
-        return PromptModel(str(kept["encoder"]), vector, grams, float(kept["bias"]))
+        return PromptModel(
+            encoder=str(kept["encoder"]),
+            vector=vector,
+            grams=grams,
+            bias=float(kept["bias"]),
+        )
 
 
 def name_model_file(name: str, encoder: str) -> str:

@@ -135,7 +135,10 @@ def parse_times(text: str, now: datetime | None) -> QueryTimes | None:
         return None
     words = extract_time_words(text, now)
     return QueryTimes(
-        named, spans, words, frozenset(extract_content_words(text)) - words
+        named=named,
+        spans=spans,
+        words=words,
+        about=frozenset(extract_content_words(text)) - words,
     )
 
 

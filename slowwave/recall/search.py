@@ -178,7 +178,9 @@ class Search:
         if automatic and (reason := self._explain_floor(plan, candidates.best)):
             return SessionHits(reason=reason, relevance=candidates.best)
         return SessionHits(
-            find_sessions(self.view, plan, evidence, candidates),
+            find_sessions(
+                view=self.view, plan=plan, evidence=evidence, turns=candidates
+            ),
             relevance=candidates.best,
         )
 
@@ -227,7 +229,9 @@ class Search:
         if automatic and (reason := self._explain_floor(plan, best)):
             return Hits(reason=reason, relevance=best)
 
-        return self._build_answer(plan, by_kind, best, automatic)
+        return self._build_answer(
+            plan=plan, by_kind=by_kind, best=best, automatic=automatic
+        )
 
     def _build_answer(
         self,
@@ -249,10 +253,10 @@ class Search:
             for ranked in best_of_kinds:
                 since |= find_changed_since(ranked, floor)
         rows = leave_out_irrelevant(
-            merge_kinds(best_of_kinds),
-            plan,
-            floor,
-            since,
+            rows=merge_kinds(best_of_kinds),
+            plan=plan,
+            floor=floor,
+            since=since,
         )
         if not rows:  # the nearest is none of the best
             return Hits(reason="nothing relevant among what was found", relevance=best)
@@ -284,7 +288,9 @@ class Search:
         # a turn has two messages
         rows = candidates.select_best(2 * depth, self.view.is_copy)
         asked = cache(partial(self._find_asked, plan))
-        return join_turns(self.view.passages, rows, plan.query, asked)[:depth]
+        return join_turns(
+            layout=self.view.passages, rows=rows, query=plan.query, find_asked=asked
+        )[:depth]
 
     def _find_asked(self, plan: QueryPlan) -> Whose:
         """Return whose words a query likely asks for."""
@@ -413,10 +419,10 @@ class Search:
             np.nan_to_num(candidates.cosine, nan=-1.0), candidates.nearest
         )
         relevances = self.view.compute_relevances(
-            scale,
-            cosines,
-            np.append(covered, 0.0),
-            plan.query.language,
+            scale=scale,
+            cosines=cosines,
+            words=np.append(covered, 0.0),
+            language=plan.query.language,
         )
         is_unread = np.isnan(candidates.cosine)
         relevance = np.where(is_unread, by_words, relevances[:-1])
@@ -547,7 +553,9 @@ def plan_query(view: View, query: Query) -> QueryPlan:
     ]
     kinds = tuple(kind for kind in able if view.count(POOLS[kind].table))
     if not kinds:
-        return QueryPlan(query, kinds, query.text, False)
+        return QueryPlan(
+            query=query, kinds=kinds, nameless_text=query.text, is_time_only=False
+        )
     if query.language != ENGLISH:
         query = replace(query, memory=view.memory_words)
     # names as memory spells them, and the text without them
@@ -561,7 +569,7 @@ def plan_query(view: View, query: Query) -> QueryPlan:
     # nothing is asked for but what was said at a time, by whomever and wherever: "What did Ann say in May?"
     names = view.passages.speaker_words.keys() | view.passages.workspace_words.keys()
     timed = query.times is not None and query.times.about <= names
-    return QueryPlan(query, kinds, text, timed)
+    return QueryPlan(query=query, kinds=kinds, nameless_text=text, is_time_only=timed)
 
 
 def explain_no_rows(plan: QueryPlan) -> str:
@@ -706,7 +714,7 @@ def build_hits(
         if hit.kind == "message":
             hit = replace(hit, trust=view.foreign_messages.get(hit.id, hit.trust))
         hits.append(hit)
-    return _add_changes(view, hits, exchanges, as_of)
+    return _add_changes(view=view, hits=hits, exchanges=exchanges, as_of=as_of)
 
 
 def _add_changes(

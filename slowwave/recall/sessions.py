@@ -207,12 +207,20 @@ def find_sessions(
     # the likeliest sessions, and what is quoted of each
     full_text = evidence.share is not None
     whole = 0.0 if plan.is_time_only else WHOLE
-    ranked = rank_sessions(view, query, plan.full_vector, full_text, best, whole)[
-        : query.k
-    ]
+    ranked = rank_sessions(
+        view=view,
+        query=query,
+        vector=plan.full_vector,
+        full_text=full_text,
+        turns=best,
+        whole=whole,
+    )[: query.k]
     order = positions[np.argsort(-scores, kind="stable")]
-    quoted = [_select_quoted(view, evidence, order, number) for number, _ in ranked]
-    return _build_hits(view, query, ranked, quoted)
+    quoted = [
+        _select_quoted(view=view, evidence=evidence, order=order, number=number)
+        for number, _ in ranked
+    ]
+    return _build_hits(view=view, query=query, ranked=ranked, quoted=quoted)
 
 
 def _select_quoted(
@@ -265,7 +273,10 @@ def _build_hits(
             probability=probability,
             workspace=row.get("workspace"),
             title=row.get("title") or master.get("title"),
-            summary=text and mark_changes(view.chains, text, key, query.as_of),
+            summary=text
+            and mark_changes(
+                chains=view.chains, text=text, scope=key, as_of=query.as_of
+            ),
             started_at=localise(row.get("started_at"), utc_offset),
             ended_at=localise(ended, utc_offset),
             sources=quotes,

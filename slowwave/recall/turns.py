@@ -66,7 +66,9 @@ def join_turns(
                 # Its likeness to the query says nothing of what the answer is about.
                 turn = replace(answer, beside=question)
             else:
-                turn = _join(question, answer, find_asked(), query)
+                turn = _join(
+                    question=question, answer=answer, asked=find_asked(), query=query
+                )
             turn_of |= {question.id: turn, answer.id: turn}
     turns = {turn.id: turn for turn in (turn_of.get(row.id, row) for row in rows)}
     return sorted(turns.values(), key=lambda turn: -turn.score)

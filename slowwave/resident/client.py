@@ -96,7 +96,9 @@ def _ask(address: Address, request: Frame, seconds: float) -> Frame | None:
         leave_running(child)
     connection, token = found
     with connection:
-        answer = converse(connection, token, request, deadline)
+        answer = converse(
+            connection=connection, token=token, request=request, deadline=deadline
+        )
     return None if "pass" in answer else answer
 
 
@@ -158,7 +160,9 @@ def converse(
     with connection.makefile("rwb") as stream:
         write_message(stream, {"nonce": nonce})
         greeting = read_message(stream)
-        if not is_proven(token, "reader", nonce, greeting.get("proof")):
+        if not is_proven(
+            token=token, who="reader", nonce=nonce, proof=greeting.get("proof")
+        ):
             raise Refused("what listens there does not know the token")
         proof = prove(token, "client", str(greeting.get("nonce")))
         if request["do"] != "about" and greeting.get("version") != compute_version():
@@ -227,6 +231,11 @@ def _ask_about(address: Address) -> Frame:
             return {}
         deadline = time.monotonic() + GREETING_SECONDS
         with found[0] as connection:
-            return converse(connection, found[1], {"do": "about"}, deadline)
+            return converse(
+                connection=connection,
+                token=found[1],
+                request={"do": "about"},
+                deadline=deadline,
+            )
     except (OSError, ValueError, Refused):
         return {}

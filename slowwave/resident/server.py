@@ -223,7 +223,9 @@ class _Conversation(StreamRequestHandler):
         greeting["proof"] = prove(server.token, "reader", str(hello.get("nonce")))
         write_message(self.wfile, greeting)
         request = read_message(self.rfile)
-        if is_proven(server.token, "client", nonce, request.get("proof")):
+        if is_proven(
+            token=server.token, who="client", nonce=nonce, proof=request.get("proof")
+        ):
             server.count_begun(1)
             try:
                 write_message(self.wfile, server.take_request(request, self.connection))

@@ -77,9 +77,14 @@ def back_up(
         try:
             part.unlink(missing_ok=True)
             with open_new(part) as out, _open_for_writing(out, key, root) as packed:
-                _add(packed, MANIFEST, raw := orjson.dumps(manifest), len(raw))
+                _add(
+                    tar=packed,
+                    name=MANIFEST,
+                    content=(raw := orjson.dumps(manifest)),
+                    size=len(raw),
+                )
                 for name, (size, _) in manifest["files"].items():
-                    _add(packed, name, folder / name, size)
+                    _add(tar=packed, name=name, content=folder / name, size=size)
             sync_path(part)
             part.replace(file)
             sync_path(file.parent)

@@ -70,7 +70,9 @@ def writer_lock(
     lock = hold_lock(space_dir, wait)
     path = space_dir / HOLDER_FILE
     try:
-        with find_place(space_dir.parent).lease(space_dir.name, run_id, kind, wait):
+        with find_place(space_dir.parent).lease(
+            space=space_dir.name, run_id=run_id, kind=kind, wait=wait
+        ):
             try:
                 with translate_write_errors(space_dir):
                     left = path.exists()

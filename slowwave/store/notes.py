@@ -209,7 +209,9 @@ def write_note(
     moment = at or datetime.now(UTC)
     write = partial(_format_message, redact)
     path = space_dir / NOTES / f"{moment:%Y-%m-%d}.jsonl"
-    _check_length(note, workspace, speaker, tags, extra)
+    _check_length(
+        note=note, workspace=workspace, speaker=speaker, tags=tags, extra=extra
+    )
     if path.exists() and path.stat().st_size > (max_bytes := MAX_DAY * (1 + of_person)):
         raise UsageError(
             f"this day's notes have over {max_bytes:,} bytes: nothing was noted"

@@ -104,7 +104,10 @@ def publish(
         if table not in UNREAD
     ):
         return None
-    draft = replace(_draft_release(store, releases, run_id, encoder), writer=writer)
+    draft = replace(
+        _draft_release(store=store, releases=releases, run_id=run_id, encoder=encoder),
+        writer=writer,
+    )
     if not published and not any(draft.counts.values()):
         return None  # a first run that found nothing to read
     return _add_release(
@@ -118,7 +121,10 @@ def open_candidate(store: Store) -> Snapshot:
     """Return the newest version of every table, released or not, as the release that they would be."""
     releases = read_releases(store)
     draft = _draft_release(
-        store, releases, CANDIDATE, releases[-1].encoder if releases else None
+        store=store,
+        releases=releases,
+        run_id=CANDIDATE,
+        encoder=releases[-1].encoder if releases else None,
     )
     return Snapshot.of_release(store.dir, draft)
 
@@ -200,7 +206,13 @@ def roll_back(
     old = pick_release(releases, name, store.dir)
     if old.release_id in (releases[-1].release_id, releases[-1].restores):
         raise UsageError(f"{name} is live already: nothing was done")
-    draft = _draft_release(store, releases, run_id, old.encoder, old.versions)
+    draft = _draft_release(
+        store=store,
+        releases=releases,
+        run_id=run_id,
+        encoder=old.encoder,
+        versions=old.versions,
+    )
     again = replace(
         draft,
         counts=old.counts,

@@ -225,7 +225,10 @@ def salvage(
     broken = find_broken_tables(folder, damage)
     bad = {folder / name for name in find_altered(folder)}
     dim = _find_dim(folder, broken)
-    done = {name: _salvage_table(folder, TABLES[name], bad, dim) for name in broken}
+    done = {
+        name: _salvage_table(folder=folder, table=TABLES[name], bad=bad, dim=dim)
+        for name in broken
+    }
     _forget_files(folder, broken)
     return done, notes + _restore_ledger_rows(folder)
 
@@ -321,8 +324,10 @@ def _salvage_table(
     if not present:
         shutil.rmtree(path, ignore_errors=True)
     elif table in KEPT:
-        rows, total = _read_intact(path, table, rows, bad)
-    create_table(folder, table, rows, "overwrite" if present else "create")
+        rows, total = _read_intact(path=path, table=table, rows=rows, bad=bad)
+    create_table(
+        folder=folder, table=table, rows=rows, mode="overwrite" if present else "create"
+    )
     # a version that a release names must not be used for other rows
     while (dataset := lance.dataset(str(path))).version <= last:
         dataset.restore()  # type: ignore[no-untyped-call]

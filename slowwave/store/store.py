@@ -268,7 +268,7 @@ class Store:
             )
             builder.write_mode("rewrite_columns").execute(fit)
 
-        return self._write(table, rows, merge, others)
+        return self._write(table=table, rows=rows, write=merge, but=others)
 
     def merge_changed(self, table: Table, rows: pa.Table) -> int:
         """Merge like `merge`, without the rows that are stored already. If none is left, no version is made."""

@@ -218,7 +218,9 @@ def grow(
         scope: "topic" or "session".
         scope_id: the id of the topic or session.
     """
-    growth = grow_by_tier(pyramid, members, shape, scope, scope_id)
+    growth = grow_by_tier(
+        pyramid=pyramid, members=members, shape=shape, scope=scope, scope_id=scope_id
+    )
     return grow_many([growth], lambda drafts: [summarize_draft(d, 60) for d in drafts])[
         0
     ].groups
@@ -271,8 +273,21 @@ def grow_by_tier(
     tier = 0
     while level and (shape.tiers is None or tier < shape.tiers):
         groups = pyramid.tiers.setdefault(tier, [])
-        stale = _draft_stale_groups(groups, level, scope, scope_id, stale_ids)
-        new = _draft_new_groups(pyramid, tier, level, shape, scope, scope_id)
+        stale = _draft_stale_groups(
+            groups=groups,
+            level=level,
+            scope=scope,
+            scope_id=scope_id,
+            stale_ids=stale_ids,
+        )
+        new = _draft_new_groups(
+            pyramid=pyramid,
+            tier=tier,
+            level=level,
+            shape=shape,
+            scope=scope,
+            scope_id=scope_id,
+        )
         drafts = [*stale, *new]
         if tier == 0 and shape.window:
             drafts = _add_context(drafts, level, shape.window)
@@ -291,7 +306,12 @@ def grow_by_tier(
         }
         tier += 1
     complete = yield from _grow_master(
-        pyramid, members, shape, scope, scope_id, written
+        pyramid=pyramid,
+        members=members,
+        shape=shape,
+        scope=scope,
+        scope_id=scope_id,
+        written=written,
     )
     return GrowthResult(written, complete)
 
@@ -391,7 +411,9 @@ def _grow_master(
     written: list[Group],
 ) -> Generator[list[Draft], Sequence[str | None], bool]:
     """Write the master if it is due and add it to `written`; return False if it is new and got no text."""
-    tops = _collect_top_members(pyramid, members, scope, scope_id)
+    tops = _collect_top_members(
+        pyramid=pyramid, members=members, scope=scope, scope_id=scope_id
+    )
     if not _has_master(pyramid, tops, shape):
         pyramid.master = None
         return True

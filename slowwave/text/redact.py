@@ -91,13 +91,17 @@ def _redact_once(
 ) -> tuple[str, Counter[str]]:
     counts: Counter[str] = Counter()
     lower = text.lower()
-    text = _apply_rules(_KEYS, text, lower, counts, keep)
+    text = _apply_rules(hints=_KEYS, text=text, lower=lower, counts=counts, keep=keep)
     # before the phrases, since a token can be the secret part of a URL
-    text = _apply_rules(_TOKENS, text, text, counts, keep)
-    text = _apply_rules(_PHRASES, text, lower, counts, keep)
+    text = _apply_rules(hints=_TOKENS, text=text, lower=text, counts=counts, keep=keep)
+    text = _apply_rules(
+        hints=_PHRASES, text=text, lower=lower, counts=counts, keep=keep
+    )
     text = _redact_assignments(text, counts, keep)
     text = _redact_likely(text, counts, keep)
-    return _apply_rules(_ANYWHERE, text, text, counts, keep), counts
+    return _apply_rules(
+        hints=_ANYWHERE, text=text, lower=text, counts=counts, keep=keep
+    ), counts
 
 
 def redact_text(
@@ -118,7 +122,9 @@ def redact_json(
     """
     counts: Counter[str] = Counter()
     try:
-        clean = _redact_json_value(json.loads(text), "", counts, keep)
+        clean = _redact_json_value(
+            value=json.loads(text), name="", counts=counts, keep=keep
+        )
     except (ValueError, RecursionError):
         return redact(text, keep)
     return (
@@ -135,7 +141,7 @@ def _apply_rules(
 ) -> str:
     """Return the text after applying the rules with a hint in `lower`; add to `counts`."""
     for rule in dict.fromkeys([rule for hint, rule in hints if hint in lower]):
-        text = _apply_rule(rule, text, counts, keep)
+        text = _apply_rule(rule=rule, text=text, counts=counts, keep=keep)
     return text
 
 
@@ -220,13 +226,18 @@ def _redact_json_value(
     match value:
         case dict():
             return {
-                _redact_json_value(key, "", counts, keep): _redact_json_value(
-                    member, str(key), counts, keep
+                _redact_json_value(
+                    value=key, name="", counts=counts, keep=keep
+                ): _redact_json_value(
+                    value=member, name=str(key), counts=counts, keep=keep
                 )
                 for key, member in value.items()
             }
         case list():
-            return [_redact_json_value(member, name, counts, keep) for member in value]
+            return [
+                _redact_json_value(value=member, name=name, counts=counts, keep=keep)
+                for member in value
+            ]
         case str():
             text, here = redact(value, keep)
             if not here and name and value not in keep:

@@ -28,7 +28,12 @@ def exclude(at: Explorer, id: Id, why: Why) -> Data:
     from slowwave.flows.exclude import run_exclude
 
     undo = ("Take it in again", "include", {"id": id})
-    return _keep(at, f"Left out: {id}", run_exclude([id], why, at.settings), undo)
+    return _keep(
+        at=at,
+        did=f"Left out: {id}",
+        report=run_exclude([id], why, at.settings),
+        undo=undo,
+    )
 
 
 def include(at: Explorer, id: Id) -> Data:
@@ -36,7 +41,9 @@ def include(at: Explorer, id: Id) -> Data:
     from slowwave.flows.exclude import run_include
 
     undo = ("Leave it out", "exclude", {"id": id, "why": "left out again"})
-    return _keep(at, f"Taken in: {id}", run_include([id], at.settings), undo)
+    return _keep(
+        at=at, did=f"Taken in: {id}", report=run_include([id], at.settings), undo=undo
+    )
 
 
 def correct(
@@ -52,7 +59,7 @@ def correct(
         {"id": note, "why": "the correction was taken back"},
     )
     line = "Recall shows it now. The next night replaces the claim."
-    return _keep(at, f"Corrected: {text}", None, undo, [line])
+    return _keep(at=at, did=f"Corrected: {text}", report=None, undo=undo, lines=[line])
 
 
 def rate(
@@ -63,10 +70,17 @@ def rate(
 ) -> Data:
     """Rate a memory as good or bad. The rating is logged and does not change answers; the last one counts."""
     check_encrypted(at.settings)
-    node = rate_memory(at.view, id, verdict, why, redact=at.settings.redact)
+    node = rate_memory(
+        view=at.view, row_id=id, verdict=verdict, why=why, redact=at.settings.redact
+    )
     other = "bad" if verdict == "good" else "good"
     undo = (f"Rate it {other}", "rate", {"id": id, "verdict": other})
-    return _keep(at, f"Rated {verdict}: {node.kind} {node.id[:12]}", None, undo)
+    return _keep(
+        at=at,
+        did=f"Rated {verdict}: {node.kind} {node.id[:12]}",
+        report=None,
+        undo=undo,
+    )
 
 
 def preview_forget(
@@ -131,7 +145,7 @@ def forget(
         f"Still on disk, and not read again: {path}"
         for path in shown["preview"]["transcripts"]
     ]
-    return _keep(at, "Forgotten for good", report, None, lines)
+    return _keep(at=at, did="Forgotten for good", report=report, undo=None, lines=lines)
 
 
 def list_outcomes(at: Explorer) -> Data:

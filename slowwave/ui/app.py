@@ -212,10 +212,14 @@ class Site:
         if wants_json(request):
             return make_json({"error": why}, status)
         return self.render(
-            request,
-            "error.html",
-            {"why": why, "empty": empty, "words": request.url.path.rpartition("/")[2]},
-            200 if empty else status,
+            request=request,
+            template="error.html",
+            data={
+                "why": why,
+                "empty": empty,
+                "words": request.url.path.rpartition("/")[2],
+            },
+            status=200 if empty else status,
         )
 
     def render(

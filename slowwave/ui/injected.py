@@ -77,7 +77,16 @@ def show_injected(
     at.memory.refuse_unknown_workspace(place)
     automatic = not asked
     given_budget = budget
-    blocks = [_build_block(at, at.memory, q, place, budget, automatic)]
+    blocks = [
+        _build_block(
+            at=at,
+            memory=at.memory,
+            q=q,
+            workspace=place,
+            budget=budget,
+            automatic=automatic,
+        )
+    ]
     if release or setting:
         other = copy(at.open_release(release) if release else at.memory)
         other.settings = (
@@ -85,7 +94,16 @@ def show_injected(
         )
         if "budget" in setting:
             budget = other.settings.context.budget if q else 0
-        blocks.append(_build_block(at, other, q, place, budget, automatic))
+        blocks.append(
+            _build_block(
+                at=at,
+                memory=other,
+                q=q,
+                workspace=place,
+                budget=budget,
+                automatic=automatic,
+            )
+        )
     query: Data = {
         "q": q,
         "workspace": workspace,
@@ -113,7 +131,9 @@ def _list_projects(
 def _find_last_project(at: Explorer) -> str:
     """Return the project of the last session that has one; empty if none has."""
     of_project = pc.field("workspace").is_valid()
-    rows = read_rows(at, SESSIONS, ["workspace", "ended_at"], of_project)
+    rows = read_rows(
+        at=at, table=SESSIONS, columns=["workspace", "ended_at"], where=of_project
+    )
     last = max(rows, key=lambda row: str(row["ended_at"] or ""), default=None)
     return str(last["workspace"]) if last else ""
 
@@ -155,7 +175,7 @@ def _build_block(
     if q:
         room = budget or (HOOK_BUDGET if automatic else settings.budget)
         block, lines, missed = _build_answer(
-            memory, q, workspace, room, automatic=automatic
+            memory=memory, q=q, workspace=workspace, room=room, automatic=automatic
         )
     else:
         room = budget or settings.briefing_budget
@@ -194,7 +214,9 @@ def _build_answer(
     """Return the block for a question, its lines with their reasons, and the hits that are not in it."""
     project = workspace or None
     if automatic:
-        block = build_prompted_context(memory, q, room, project)
+        block = build_prompted_context(
+            memory=memory, prompt=q, budget=room, workspace=project
+        )
     else:
         block = memory.context(q, room, workspace=project)
     if block.reason == INSTRUCTION:

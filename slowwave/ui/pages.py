@@ -140,7 +140,14 @@ def search(
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
         hits = Hits()
-        rows = _list_newest(at, topic, status, given, end - after + 1, after)
+        rows = _list_newest(
+            at=at,
+            topic=topic,
+            status=status,
+            given=given,
+            limit=end - after + 1,
+            after=after,
+        )
     _mark_hits(at, rows, q)
     return {
         "asked": {"q": q, "topic": topic, "status": status, **given},
@@ -249,7 +256,9 @@ def show_claim(at: Explorer, id: Id) -> Data:
     """Return a claim with its transcript, repeats, changes, relations, summaries, uses and ratings."""
     lineage = find_row(at, id, "claim")
     key = lineage.node.id
-    (claim,) = read_rows(at, CLAIMS, _OF_CLAIM, pc.field("claim_id") == key)
+    (claim,) = read_rows(
+        at=at, table=CLAIMS, columns=_OF_CLAIM, where=pc.field("claim_id") == key
+    )
     texts = [claim["summary"], claim["quote"]]
     repeats = _list_repeats(at, claim)[:ROWS]
     changes = _list_changes(at, key)[:ROWS]
@@ -299,7 +308,9 @@ def _list_repeats(at: Explorer, claim: Row) -> list[Row]:
     head = claim["canonical_id"] or key
     same = (pc.field("canonical_id") == head) | (pc.field("claim_id") == head)
     repeats = [
-        row for row in read_rows(at, CLAIMS, CLAIM, same) if row["claim_id"] != key
+        row
+        for row in read_rows(at=at, table=CLAIMS, columns=CLAIM, where=same)
+        if row["claim_id"] != key
     ]
     return sorted(repeats, key=lambda row: (str(row["observed_at"]), row["claim_id"]))
 
@@ -308,17 +319,22 @@ def _build_transcript(at: Explorer, claim: Row) -> list[Data]:
     """Return the messages that a claim cites, with `BESIDE` messages with text before and after each."""
     inside = pc.field("session_id") == claim["session_id"]
     cited = read_rows(
-        at,
-        MESSAGES,
-        ["seq"],
-        inside & pc.field("message_id").isin(claim["message_ids"]),
+        at=at,
+        table=MESSAGES,
+        columns=["seq"],
+        where=inside & pc.field("message_id").isin(claim["message_ids"]),
     )
     near = {
         seq
         for row in cited[:3]
         for seq in range(row["seq"] - 2 * BESIDE, row["seq"] + 2 * BESIDE + 1)
     }
-    rows = read_rows(at, MESSAGES, MESSAGE, inside & pc.field("seq").isin(sorted(near)))
+    rows = read_rows(
+        at=at,
+        table=MESSAGES,
+        columns=MESSAGE,
+        where=inside & pc.field("seq").isin(sorted(near)),
+    )
     rows = [
         row for row in sorted(rows, key=lambda row: row["seq"]) if row["text"].strip()
     ]
@@ -364,7 +380,7 @@ def _list_changes(at: Explorer, key: str) -> list[Row]:
     ]
     decisions = [
         row
-        for row in read_rows(at, MERGES, columns, ends)
+        for row in read_rows(at=at, table=MERGES, columns=columns, where=ends)
         if row["kind"] != LedgerKind.JUDGEMENT
     ]
     ids = [row[name] for row in decisions for name in ("from_id", "into_id")]
@@ -383,23 +399,25 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
     node = find_row(at, id, "session").node
     inside = pc.field("session_id") == node.id
     (session,) = read_rows(
-        at,
-        SESSIONS,
-        [name for name in SESSIONS.schema.names if name != "head_hash"],
-        inside,
+        at=at,
+        table=SESSIONS,
+        columns=[name for name in SESSIONS.schema.names if name != "head_hash"],
+        where=inside,
     )
     taken_back = set(session.pop("inactive"))
     claims = read_rows(
-        at,
-        CLAIMS,
-        CLAIM,
-        inside & pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED]),
+        at=at,
+        table=CLAIMS,
+        columns=CLAIM,
+        where=inside & pc.field("status").isin([Status.ACTIVE, Status.SUPERSEDED]),
     )
     gists = {
         row["message_id"]: row["summary"]
-        for row in read_rows(at, GISTS, ["message_id", "summary"], inside)
+        for row in read_rows(
+            at=at, table=GISTS, columns=["message_id", "summary"], where=inside
+        )
     }
-    turns = _build_turns(at, inside, claims, after)
+    turns = _build_turns(at=at, inside=inside, claims=claims, after=after)
     return {
         "session": session,
         "name": name_sessions(at.view, [node.id])[node.id],
@@ -423,7 +441,9 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
 
 def _list_summaries(at: Explorer, session: str) -> list[Data]:
     """Return the summaries of a session, that of the whole first, then the highest."""
-    rows = read_rows(at, SUMMARIES, SUMMARY, pc.field("scope_id") == session)
+    rows = read_rows(
+        at=at, table=SUMMARIES, columns=SUMMARY, where=pc.field("scope_id") == session
+    )
     rows.sort(key=lambda row: (row["tier"] >= 0, -row["tier"], row["seq"]))
     return rows[:ROWS]
 
@@ -437,7 +457,8 @@ def _build_turns(
     """Return a page of a session's messages, each with its claims."""
     on_page = (pc.field("seq") >= after) & (pc.field("seq") < after + ROWS)
     rows = sorted(
-        read_rows(at, MESSAGES, MESSAGE, inside & on_page), key=lambda row: row["seq"]
+        read_rows(at=at, table=MESSAGES, columns=MESSAGE, where=inside & on_page),
+        key=lambda row: row["seq"],
     )
     by_message: dict[str, list[Row]] = {}
     for claim in claims:
@@ -449,15 +470,17 @@ def _build_turns(
 def show_message(at: Explorer, id: Id, after: After = 0) -> Data:
     """Return one message, whole, with its claims."""
     node = find_row(at, id, "message").node
-    (row,) = read_rows(at, MESSAGES, MESSAGE, pc.field("message_id") == node.id)
+    (row,) = read_rows(
+        at=at, table=MESSAGES, columns=MESSAGE, where=pc.field("message_id") == node.id
+    )
     inside = pc.field("session_id") == row["session_id"]
     claims = [
         claim
-        for claim in read_rows(at, CLAIMS, CLAIM, inside)
+        for claim in read_rows(at=at, table=CLAIMS, columns=CLAIM, where=inside)
         if node.id in claim["message_ids"]
     ]
     _add_voices(at, claims)
-    turn = _build_turn(row, claims, after, MESSAGE_CHARS)
+    turn = _build_turn(row=row, claims=claims, start=after, chars=MESSAGE_CHARS)
     return {
         "turn": turn,
         "claims": claims[:ROWS],
@@ -494,7 +517,7 @@ def show_coverage(at: Explorer) -> Data:
         row.heading: {"line": row.text, "value": row.value}
         for row in collect_status(at.settings)
     }
-    newest = _list_newest(at, "", "", {}, 8)
+    newest = _list_newest(at=at, topic="", status="", given={}, limit=8)
     voices = find_voices(at.view, [row["id"] for row in newest])
     newest = [row | {"by": voices.get(row["id"], "")} for row in newest]
     return {

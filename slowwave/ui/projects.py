@@ -58,7 +58,7 @@ def show_project(
     rules, holds = _choose_claims(view, places, meant)
     shown = [*meant, *(claim.text for claim in (*rules, *holds))]
     _, open_ends = collect_session_lines(view, places)
-    night = describe_run(at.settings, "", view, places)
+    night = describe_run(settings=at.settings, run_id="", live=view, places=places)
     new = {row["id"] for row in night["learnt"]}
     return {
         "name": places[0],
@@ -172,7 +172,7 @@ def _list_sessions(at: Explorer, places: Collection[str]) -> list[Data]:
     here = pc.field("workspace").isin(sorted(places))
     rows = [
         row
-        for row in read_rows(at, SESSIONS, SESSION, here)
+        for row in read_rows(at=at, table=SESSIONS, columns=SESSION, where=here)
         if not row["native_id"].startswith(PREFIX)
     ]
     rows.sort(key=lambda row: (str(row["ended_at"] or ""), row["session_id"]))

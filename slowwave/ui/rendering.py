@@ -121,7 +121,7 @@ def show_pieces(pieces: Iterable[Piece]) -> list[tuple[Markup, object]]:
     start = 0
     for piece, mark in pieces:
         end = start + len(piece)
-        parts = _split_at_spans(text, start, end, spans)
+        parts = _split_at_spans(text=text, start=start, end=end, spans=spans)
         shown.append((Markup("").join(parts), mark))
         start = end
     return shown

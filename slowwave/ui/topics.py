@@ -58,7 +58,7 @@ def lay_out(
     for child in node.below:
         share = width * child.weight / whole
         if share >= LEAST:
-            yield from lay_out(child, x, share, level + 1)
+            yield from lay_out(node=child, x=x, width=share, level=level + 1)
         x += share
 
 
@@ -67,7 +67,9 @@ def build_scope(
 ) -> tuple[dict[str, IcicleNode], list[IcicleNode]]:
     """Return the nodes of a topic's or session's pyramid by id, and those of them that are in no other node."""
     columns = ["summary_id", "tier", "seq", "title", "text", "member_ids"]
-    rows = read_rows(at, SUMMARIES, columns, pc.field("scope_id") == scope_id)
+    rows = read_rows(
+        at=at, table=SUMMARIES, columns=columns, where=pc.field("scope_id") == scope_id
+    )
     nodes = _make_claim_nodes(at, scope_id) if scope == SummaryScope.TOPIC else {}
     message_ids = (
         [key for row in rows for key in row["member_ids"]]
@@ -94,7 +96,9 @@ def build_scope(
 def _make_claim_nodes(at: Explorer, topic_id: str) -> dict[str, IcicleNode]:
     """Return a node for each active claim of a topic by its id, in order of time."""
     where = (pc.field("topic_id") == topic_id) & (pc.field("status") == Status.ACTIVE)
-    claims = read_rows(at, CLAIMS, ["claim_id", "summary", "observed_at"], where)
+    claims = read_rows(
+        at=at, table=CLAIMS, columns=["claim_id", "summary", "observed_at"], where=where
+    )
     return {
         row["claim_id"]: IcicleNode(row["summary"], f"/claim/{row['claim_id']}")
         for row in sorted(claims, key=lambda row: str(row["observed_at"]))
@@ -150,7 +154,10 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
     voices = find_voices(at.view, [item.id for item in claims])
     ends = (pc.field("topic_id") == node.id) | (pc.field("other_id") == node.id)
     history = read_rows(
-        at, TOPIC_HISTORY, ["kind", "topic_id", "name", "other_id", "other_name"], ends
+        at=at,
+        table=TOPIC_HISTORY,
+        columns=["kind", "topic_id", "name", "other_id", "other_name"],
+        where=ends,
     )
     return {
         "topic": node.as_dict(),
@@ -176,7 +183,7 @@ def show_topic(at: Explorer, id: Id, after: After = 0) -> Data:
 
 def show_summary(at: Explorer, id: Id) -> Data:
     """Return a summary with its members, also as an icicle, and the rows that contain it."""
-    lineage = find_row(at, id, "summary", 1)
+    lineage = find_row(at=at, row_id=id, kind="summary", depth=1)
     node = lineage.node.as_dict()
     nodes, _ = build_scope(at, node["scope"], node["scope_id"])
     return {

@@ -63,8 +63,12 @@ def build_call_text(
         return ""
     root = find_root(call.folder, places)
     texts = [
-        *_find_dead_ends(view, call, places, root, own_sessions),
-        *_find_intentions(view, call, places, root, own_sessions),
+        *_find_dead_ends(
+            view=view, call=call, places=places, root=root, own=own_sessions
+        ),
+        *_find_intentions(
+            view=view, call=call, places=places, root=root, own=own_sessions
+        ),
     ]
     told = read_told(call.transcript, [mark for mark, _, _ in texts])
     marked = {text[0]: text for text in texts if text[0] not in told}
@@ -88,7 +92,13 @@ def _find_dead_ends(
 ) -> list[Told]:
     """Return the dead ends that a call would repeat, without the running session's own."""
     rows = list_of_others(view, places, own)
-    repeated = find_repeated(call.tool, call.arguments, root, rows) if rows else []
+    repeated = (
+        find_repeated(
+            tool=call.tool, given=call.arguments, workspace=root, dead_ends=rows
+        )
+        if rows
+        else []
+    )
     found = [build_tried(view, row) for row in repeated]
     return [(one.mark, one.id, one.describe()) for one in found]
 
@@ -110,7 +120,11 @@ def _find_intentions(
     ]
     if not waiting:
         return []
-    done = list_done_by_moves(read_call_moves(call.tool, call.arguments, None, root))
+    done = list_done_by_moves(
+        read_call_moves(
+            tool=call.tool, given=call.arguments, failed=None, workspace=root
+        )
+    )
     found = [
         *(one for one in waiting if any(map(one.is_met_by, done))),
         *find_shown(waiting, call.transcript, root),

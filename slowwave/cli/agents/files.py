@@ -113,21 +113,35 @@ def project(
     places = _find_places(memory, workspace, needed=bool(to or out))
     if to or out:
         claims = collect_told_claims(
-            view, places, SETTLED, has_injection, min_confidence
+            view=view,
+            places=places,
+            categories=SETTLED,
+            steers=has_injection,
+            min_confidence=min_confidence,
         )
         count = resolve_tokenizer(None, memory.settings.context.tokenizer)
         block, written_lines = build_block(
-            claims, "What earlier sessions settled", budget, count
+            claims=claims,
+            title="What earlier sessions settled",
+            budget=budget,
+            count=count,
         )
         file = out or _find_file(to or Target.AGENTS, places)
-        _tell_loss(memory, places, file, block, force=force)
-        if _keep_block(block, file, to, explain_empty(view, places)):
+        _tell_loss(memory=memory, places=places, file=file, block=block, force=force)
+        if _keep_block(
+            block=block, file=file, to=to, empty=explain_empty(view, places)
+        ):
             log_recall(
                 memory.root / memory.space,
                 _collect_words(written_lines),
             )
     if pages is not None:
-        due, written_claims = build_pages(view, places, has_injection, min_confidence)
+        due, written_claims = build_pages(
+            view=view,
+            places=places,
+            steers=has_injection,
+            min_confidence=min_confidence,
+        )
         if _keep_pages(due, pages):
             log_recall(
                 memory.root / memory.space,
@@ -179,17 +193,25 @@ def skill(
     title = memory.name_project(places[0]) or places[0]
     called = _name_skill(name, file, title)
     view = memory.get_view()
-    lines = collect_skill_lines(view, places, has_injection, min_confidence, days)
+    lines = collect_skill_lines(
+        view=view,
+        places=places,
+        steers=has_injection,
+        min_confidence=min_confidence,
+        days=days,
+    )
     count = resolve_tokenizer(None, memory.settings.context.tokenizer)
     empty = explain_empty(view, places, find_first_day(view, days))
-    block, written_lines = build_skill(lines, title, budget, count, empty)
+    block, written_lines = build_skill(
+        lines=lines, title=title, budget=budget, count=count, empty=empty
+    )
     front = build_front_matter(called, title, lines)
     print_warnings(memory.warnings)
     if file is None:
         echo(replace_marked(front, block), nl=False)
         changed = True
     else:
-        _tell_loss(memory, places, file, block, force=force)
+        _tell_loss(memory=memory, places=places, file=file, block=block, force=force)
         changed = _write_skill(file, front, block, force=force)
     if changed:
         log_recall(

@@ -157,7 +157,9 @@ def _find_memory_text(options: dict[str, Any], given: dict[str, Any]) -> str:
         asked["arguments"] = read_arguments(given)
     request = {"do": "hook", "asked": asked}
     seconds = SECONDS_BEFORE_TOOL if is_call else SECONDS
-    answer = ask(request, options["store"], options["space"], seconds)
+    answer = ask(
+        request=request, store=options["store"], space=options["space"], seconds=seconds
+    )
     if answer is not None and isinstance(text := answer.get("text"), str):
         return text
     if is_call:  # a process of its own for each tool call would cost a second

@@ -83,13 +83,23 @@ def build_hook_text(
             opening = describe_backlog(memory.settings)
             block = memory.briefing(budget, workspace=here, own_sessions=own_sessions)
         else:
-            block = build_prompted_context(memory, prompt, budget, here, own_sessions)
+            block = build_prompted_context(
+                memory=memory,
+                prompt=prompt,
+                budget=budget,
+                workspace=here,
+                own_sessions=own_sessions,
+            )
             # the block for a question has the dead ends that it names
             with_dead_ends = block.reason == INSTRUCTION
             session = RunningSession(own_sessions, transcript)
             if here and memory.has_release:
                 waiting = find_prompted(
-                    memory, prompt, here, session, with_dead_ends=with_dead_ends
+                    memory=memory,
+                    prompt=prompt,
+                    here=here,
+                    running=session,
+                    with_dead_ends=with_dead_ends,
                 )
     if block.reason != INSTRUCTION:
         note_block(memory.root / memory.space, block)

@@ -57,7 +57,7 @@ def install(
         for text in [read_as_it_is(file.path)]
     ]
     for file, before, after in changes:
-        _change(file, before, after, dry_run, keep=True)
+        _change(file=file, before=before, after=after, dry_run=dry_run, keep=True)
     OUT.say(NEXT[client])
     if not dry_run:
         with show_loading():
@@ -85,7 +85,7 @@ def uninstall(
             text = read_as_it_is(file.path)
             changes.append((file, text, file.remove_entries(text, before)))
     for file, text, left in changes:
-        _change(file, text, left, dry_run, keep=False)
+        _change(file=file, before=text, after=left, dry_run=dry_run, keep=False)
     if not changes:
         OUT.print("Nothing to remove.")
     if remains := list_remains():
@@ -127,7 +127,10 @@ def _list_files(
     more = [word for name, value in given.items() for word in (f"--{name}", value)]
     # a project's files are shared: the command has another path on another machine
     return list_client_files(
-        client, folder, ["slowwave"] if project else find_command(), more
+        client=client,
+        folder=folder,
+        command=["slowwave"] if project else find_command(),
+        more=more,
     )
 
 

@@ -86,7 +86,10 @@ def mcp(
         pages = make_pages(settings, port, read_only=read_only) if ui else None
         ERR.print(f"slowwave: serving MCP at http://{LOOPBACK}:{port}/mcp")
         serve_http(
-            list(zip(servers, named.values(), strict=True)), LOOPBACK, port, pages
+            servers=list(zip(servers, named.values(), strict=True)),
+            host=LOOPBACK,
+            port=port,
+            pages=pages,
         )
     else:
         serve_stdio(servers[0])

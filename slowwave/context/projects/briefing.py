@@ -144,10 +144,10 @@ def build_briefing(
         )
         collected = reading.live.retry_superseded(collect)
         block = pack_briefing(
-            collected,
-            room,
-            count,
-            format,
+            collected=collected,
+            budget=room,
+            count=count,
+            format=format,
         )
         warnings = reading.warnings.answer_warnings
     return replace(block, warnings=warnings, cost=read_cost())
@@ -167,10 +167,10 @@ def collect_briefing(
     places = require_workspaces(workspace, workspaces) if workspace else ()
     corrected = find_pending_corrections(view, reading.folder) if written else {}
     unreleased = _tell_written(
-        view,
-        written,
-        places,
-        corrected,
+        view=view,
+        written=written,
+        places=places,
+        corrected=corrected,
     )
     own = view.find_session_ids(own_sessions)
     rows = read_last_sessions(
@@ -178,7 +178,9 @@ def collect_briefing(
         places,
         own,
     )
-    released, more = _collect_released(view, places, own, corrected, rows)
+    released, more = _collect_released(
+        view=view, places=places, own=own, corrected=corrected, rows=rows
+    )
     kinds: Kinds = [[*unreleased, *released[0]], *released[1:]]
     told = [
         [line for line in lines if not is_of_session(line.source.session, own_sessions)]
@@ -216,7 +218,9 @@ def _collect_released(
         rows: the last sessions.
     """
     facts = collect_facts(view, places, corrected)
-    sessions, open_ends = collect_session_lines(view, places, own, rows)
+    sessions, open_ends = collect_session_lines(
+        view=view, places=places, own=own, rows=rows
+    )
     every_due = collect_due(view, places, corrected)
     others, due = join_due(facts.lines, every_due[:OPEN_ENDS])
     more_due = _count_untold(every_due[OPEN_ENDS:], others)
@@ -470,7 +474,9 @@ def collect_facts(
     # without a workspace, confidence only sorts the claims
     settled = tuple(dict.fromkeys((*SETTLED, *PERSONAL)))
     categories, confidence = (settled, None) if places else (PERSONAL, 0.0)
-    claims = collect_standing_claims(view, places, categories, confidence)
+    claims = collect_standing_claims(
+        view=view, places=places, categories=categories, min_confidence=confidence
+    )
     claims = [claim for claim in claims if claim.id not in corrected]
     claims = _put_unheaded_last(claims) if places else claims
     replaced = {
@@ -526,7 +532,11 @@ def pack_briefing(
     measure = Measure(cache_counts(count), format)
     for untold in (True, False):
         arrange = partial(arrange_by_kind, collected, untold=untold)
-        parts = arrange(_choose_lines(collected.kinds, budget, measure, arrange))
+        parts = arrange(
+            _choose_lines(
+                kinds=collected.kinds, budget=budget, measure=measure, arrange=arrange
+            )
+        )
         if parts:
             break
     return Context(measure.render(parts), measure.count_parts(parts), parts)
@@ -641,7 +651,15 @@ def collect_topic_summaries(
             began=row["first_at"],
             topic=row["title"] or row["scope_id"],
         )
-        lines.append(_make_line(view, row["scope_id"], row["text"], source, own))
+        lines.append(
+            _make_line(
+                view=view,
+                scope=row["scope_id"],
+                text=row["text"],
+                source=source,
+                own=own,
+            )
+        )
     return Cut(lines, len(tops) - len(lines))
 
 
@@ -717,16 +735,22 @@ def collect_session_lines(
         here = said.get(session, ())
         told, label, waiting = split_open_part(row["text"])
         if len(sessions) < MOST_SESSIONS:
-            text = _tell_session(row, told, here, left_out.get(key))
+            text = _tell_session(
+                row=row, told=told, said=here, left_out=left_out.get(key)
+            )
             shown = _shorten(text or topics.get(session, ""))
-            sessions.append(_make_line(view, key, shown, source, own))
+            sessions.append(
+                _make_line(view=view, scope=key, text=shown, source=source, own=own)
+            )
         by = _name_speaker(label)
         waiting = _find_waiting(waiting, by, here)
         cited = replace(
             source,
             by=by,
         )
-        open_ends.append(_make_line(view, key, waiting, cited, own))
+        open_ends.append(
+            _make_line(view=view, scope=key, text=waiting, source=cited, own=own)
+        )
     return sessions, _cut_open_ends(open_ends, every[MOST_LINES:])
 
 

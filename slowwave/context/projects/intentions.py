@@ -612,7 +612,13 @@ def _read_intentions(
         for claim in claims
         if (claim.category == PLAN or (claim.confidence >= HOLDS and _is_dated(claim)))
         and not any(
-            _answers(later, stems, claim, language, is_sure=claim.id in sure)
+            _answers(
+                later=later,
+                stems=stems,
+                plan=claim,
+                language=language,
+                is_sure=claim.id in sure,
+            )
             for later, stems in said
         )
     ]
@@ -650,7 +656,7 @@ def _read_waiting(
         session = str(rows[one.id]["session_id"])
         near = _find_nearness(view, one, said_since) if one.topic else {}
         days = [
-            _find_met(one, session, said_since, near),
+            _find_met(one=one, session=session, said=said_since, near=near),
             _find_done(one, session, done_since),
         ]
         met.append(replace(one, met=min(filter(None, days), default=None)))

@@ -20,7 +20,7 @@ def find_named(
     encode: Encode,
 ) -> list[Intention]:
     """Return the intentions that a prompt names and that it does not say something of; see `Intention.comes_up`."""
-    near = find_near(view, intentions, prompt, encode)
+    near = find_near(view=view, intentions=intentions, prompt=prompt, encode=encode)
     return [one for one in intentions if one.comes_up(prompt, near.get(one.text))]
 
 

@@ -83,7 +83,12 @@ def collect_told_claims(
         steers: whether a text addresses its reader.
         min_confidence: least confidence of a claim; see `collect_standing_claims`.
     """
-    claims = collect_standing_claims(view, places, tuple(categories), min_confidence)
+    claims = collect_standing_claims(
+        view=view,
+        places=places,
+        categories=tuple(categories),
+        min_confidence=min_confidence,
+    )
 
     def may_tell(text: str) -> bool:
         return addresses_nobody(text) and not steers(text)
@@ -146,9 +151,21 @@ def fill_page(
         [line for line in lines if line.category == category] for category in headings
     )
     for line in islice(take_in_turn(by_category), MOST_LINES):
-        if count(render_page(title, introduction, headings, [*chosen, line])) <= budget:
+        if (
+            count(
+                render_page(
+                    title=title,
+                    introduction=introduction,
+                    headings=headings,
+                    lines=[*chosen, line],
+                )
+            )
+            <= budget
+        ):
             chosen.append(line)
-    return render_page(title, introduction, headings, chosen), chosen
+    return render_page(
+        title=title, introduction=introduction, headings=headings, lines=chosen
+    ), chosen
 
 
 def build_block(
@@ -162,7 +179,14 @@ def build_block(
     `claims` are in order of rank within each category.
     """
     lines = [_make_line(claim, title) for claim in claims]
-    block, chosen = fill_page(title, INTRODUCTION, HEADINGS, lines, budget, count)
+    block, chosen = fill_page(
+        title=title,
+        introduction=INTRODUCTION,
+        headings=HEADINGS,
+        lines=lines,
+        budget=budget,
+        count=count,
+    )
     return block if chosen else "", chosen
 
 
@@ -178,13 +202,21 @@ def build_pages(
     is empty.
     """
     categories = dict.fromkeys((*SETTLED, *PERSONAL))
-    claims = collect_told_claims(view, places, categories, steers, min_confidence)
+    claims = collect_told_claims(
+        view=view,
+        places=places,
+        categories=categories,
+        steers=steers,
+        min_confidence=min_confidence,
+    )
     rows = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
     groups = _group_by_page(claims, {row["topic_id"]: row["name"] for row in rows})
     pages = Pages()
     for (folder, name), path in _name_pages(groups).items():
         lines = [_make_line(claim, name) for claim in groups[folder, name][:MOST_LINES]]
-        pages[path] = render_page(name, INTRODUCTION, HEADINGS, lines)
+        pages[path] = render_page(
+            title=name, introduction=INTRODUCTION, headings=HEADINGS, lines=lines
+        )
     return pages, claims
 
 

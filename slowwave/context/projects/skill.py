@@ -95,8 +95,16 @@ def collect_skill_lines(
     """
     since = find_first_day(view, days)
     # claims of persons, and traps that agents found in several sessions
-    claims = collect_told_claims(view, places, SETTLED, steers, min_confidence)
-    for claim in collect_standing_claims(view, places, ("gotcha",), min_confidence):
+    claims = collect_told_claims(
+        view=view,
+        places=places,
+        categories=SETTLED,
+        steers=steers,
+        min_confidence=min_confidence,
+    )
+    for claim in collect_standing_claims(
+        view=view, places=places, categories=("gotcha",), min_confidence=min_confidence
+    ):
         is_told = claim.by_person or claim.code_note
         if not is_told and addresses_nobody(claim.text):
             claims.append(replace(claim, category="found"))
@@ -176,7 +184,14 @@ def build_skill(
     Without lines it says `empty` in place of the introduction.
     """
     introduction = INTRODUCTION if lines else empty
-    return fill_page(title, introduction, SECTIONS, lines, budget, count)
+    return fill_page(
+        title=title,
+        introduction=introduction,
+        headings=SECTIONS,
+        lines=lines,
+        budget=budget,
+        count=count,
+    )
 
 
 def make_skill_name(name: str) -> str:

@@ -190,10 +190,10 @@ def collect_standing_claims(
     standing = []
     for row in rows:
         claim = _make_claim(
-            view,
-            row,
-            confidences[row["claim_id"]],
-            _find_statements(view, statements[row["claim_id"]], messages),
+            view=view,
+            row=row,
+            confidence=confidences[row["claim_id"]],
+            statements=_find_statements(view, statements[row["claim_id"]], messages),
         )
         if claim:
             standing.append(_note_code(view, claim))
@@ -347,7 +347,7 @@ def join_by_message(
     cited = {key: next(iter(row["message_ids"]), "") for key, row in rows.items()}
     texts = _read_texts(view, cited.values())
     gone = _find_gone(view, texts)
-    holding = list(_cut_gone(claims, rows, cited, gone))
+    holding = list(_cut_gone(claims=claims, rows=rows, cited=cited, gone=gone))
     groups = dict[str, list[StandingClaim]]()
     for claim in _drop_contained(holding, cited):
         message = cited[claim.id]
@@ -357,7 +357,9 @@ def join_by_message(
     places = {claim.workspace for claim in claims if claim.workspace}
     beside = {
         key: {text: claim for text, claim in typed.items() if may_join(text)}
-        for key, typed in _find_typed(view, places, texts, gone).items()
+        for key, typed in _find_typed(
+            view=view, places=places, texts=texts, gone=gone
+        ).items()
     }
     return [
         _join_group(group, texts.get(key, ""), beside.get(key, {}))

@@ -47,7 +47,10 @@ def build_bert_graph(config: dict[str, Any], weights: Path) -> bytes:
     x = graph.add_embeddings(eps)
     for layer in range(config["num_hidden_layers"]):
         x = graph.add_layer(
-            x, f"encoder.layer.{layer}", config["num_attention_heads"], eps
+            x=x,
+            at=f"encoder.layer.{layer}",
+            heads=config["num_attention_heads"],
+            eps=eps,
         )
     # Not ReduceMean: it sums one text in another order than many, so a vector would depend on the other texts.
     pooled = graph.add(
@@ -125,7 +128,7 @@ def build_pooling_graph(
     made = _Graph(tensors)
     heads, eps = config["num_attention_heads"], float(config["layer_norm_eps"])
     for at in sorted({".".join(name.split(".")[:3]) for name in tensors}):
-        made.add_layer("", at, heads, eps)
+        made.add_layer(x="", at=at, heads=heads, eps=eps)
     replaced = {constant.name: constant for constant in made.kept}
     pooling = next(at for at, node in enumerate(graph.node) if node.input[0] == "share")
     del graph.node[pooling + 1 :]
@@ -229,12 +232,14 @@ class _Graph:
             for kind in ("weight", "bias")
         ]
         seen = self.add("Attention", x, *into, domain=FUSED, num_heads=heads)
-        x = self._add_dense_and_norm(seen, x, f"{at}.attention.output", eps)
+        x = self._add_dense_and_norm(
+            inner=seen, x=x, at=f"{at}.attention.output", eps=eps
+        )
         inner = self.add("MatMul", x, self.load(f"{at}.intermediate.dense.weight"))
         inner = self.add(
             "BiasGelu", inner, self.load(f"{at}.intermediate.dense.bias"), domain=FUSED
         )
-        return self._add_dense_and_norm(inner, x, f"{at}.output", eps)
+        return self._add_dense_and_norm(inner=inner, x=x, at=f"{at}.output", eps=eps)
 
     def _add_dense_and_norm(
         self,

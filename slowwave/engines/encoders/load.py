@@ -184,7 +184,7 @@ def _open_server(setting: str, attempts: int, seconds: float) -> Encoder:
     try:
         from slowwave.engines.encoders.embedding_server import EmbeddingServer
 
-        return EmbeddingServer(model, url, attempts, seconds)
+        return EmbeddingServer(name=model, url=url, attempts=attempts, seconds=seconds)
     except ModuleNotFoundError as missing:
         raise EncoderNotFound(
             hidden, [f"{missing.name} is not installed: pip install httpx tenacity"]

@@ -65,12 +65,15 @@ class BudgetedLLM(Layer):
             waiting = waiting[fitting:]
         spent = f"{budget.spent:,} of the night's {budget.limit:,} tokens are spent; the next night goes on"
         for request in waiting:
-            yield make_failure(request, "budget", spent, self)
+            yield make_failure(request=request, error="budget", reason=spent, llm=self)
         for request in requests:
             if costs[request.id] > budget.limit:
                 why = f"needs {costs[request.id]:,} tokens, the night's budget is {budget.limit:,}"
                 yield make_failure(
-                    request, "budget", f"{why}: raise it (--max-tokens)", self
+                    request=request,
+                    error="budget",
+                    reason=f"{why}: raise it (--max-tokens)",
+                    llm=self,
                 )
 
     def _count_spent(self, completion: Completion, prompt: int) -> int:

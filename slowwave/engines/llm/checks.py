@@ -102,7 +102,10 @@ class CheckedLLM(Layer):
                 yield check_completion(request, completion)
         for request in waiting.values():
             yield make_failure(
-                request, "missing", "the engine gave no answer to this request", self
+                request=request,
+                error="missing",
+                reason="the engine gave no answer to this request",
+                llm=self,
             )
 
 

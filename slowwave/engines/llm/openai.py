@@ -235,7 +235,9 @@ class OpenAIServer(LLM):
             why = f"given up after {retrying.statistics['attempt_number']} attempts, the last: {error.why}"
             if not error.connected:
                 raise self._make_unavailable(f"{self.url}: {why}") from None
-            return make_failure(request, "unavailable", why, self)
+            return make_failure(
+                request=request, error="unavailable", reason=why, llm=self
+            )
 
     async def _send(self, client: httpx.AsyncClient, request: Request) -> Completion:
         """Send a request once, and return its completion.
@@ -275,10 +277,10 @@ class OpenAIServer(LLM):
             words in excerpt.lower() for words in TOO_LONG
         )
         return make_failure(
-            request,
-            "too_long" if too_long else "rejected",
-            f"status {status}: {excerpt}",
-            self,
+            request=request,
+            error="too_long" if too_long else "rejected",
+            reason=f"status {status}: {excerpt}",
+            llm=self,
         )
 
     def _stream_answer(self, client: httpx.Client, request: Request) -> Iterator[str]:

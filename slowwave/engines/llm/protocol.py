@@ -347,10 +347,10 @@ def split_fitting(
             why = f"a prompt of {tokens:,} tokens and an answer of up to {request.max_tokens:,} exceed the {window:,}"
             long.append(
                 make_failure(
-                    request,
-                    "too_long",
-                    f"{why} tokens of {llm.model}'s context window",
-                    llm,
+                    request=request,
+                    error="too_long",
+                    reason=f"{why} tokens of {llm.model}'s context window",
+                    llm=llm,
                 )
             )
     return fit, long

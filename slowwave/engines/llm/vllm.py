@@ -238,13 +238,15 @@ class VLLMOffline(LLM):
         if self.restarts >= RESTARTS:
             why = f"the engine died {self.restarts + 1} times in this night, the last time: {error}"
             yield from (
-                make_failure(request, "unavailable", why, self)
+                make_failure(request=request, error="unavailable", reason=why, llm=self)
                 for request in left.values()
             )
             return
         if len(suspects) == 1 and deaths[suspects[0].id] > 1:
             why = f"the engine died of this prompt alone: {error}"
-            yield make_failure(suspects[0], "poison", why, self)
+            yield make_failure(
+                request=suspects[0], error="poison", reason=why, llm=self
+            )
         else:
             self.restarts += 1
             middle = (len(suspects) + 1) // 2
@@ -315,7 +317,9 @@ class VLLMOffline(LLM):
                 raise
             except Exception as refusal:
                 why = str(refusal) or type(refusal).__name__
-                yield make_failure(request, "rejected", why[:500], self)
+                yield make_failure(
+                    request=request, error="rejected", reason=why[:500], llm=self
+                )
             else:
                 # the engine adds a random suffix to the id
                 asked[added.rsplit("-", 1)[0]] = request
@@ -436,7 +440,11 @@ class VLLMOffline(LLM):
                 sizes[request.id] = prompts.count_tokens(request.messages)
             except Exception as error:
                 why = f"the model's chat template refuses this prompt: {error}"
-                rejected.append(make_failure(request, "rejected", why[:500], self))
+                rejected.append(
+                    make_failure(
+                        request=request, error="rejected", reason=why[:500], llm=self
+                    )
+                )
         return sizes, rejected
 
     @cached_property

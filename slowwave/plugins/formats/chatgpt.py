@@ -133,7 +133,7 @@ def _parse_content(message: Fields, role: Role) -> list[Block]:
         case "text" | "multimodal_text":
             return parts or ([Block("text", body)] if body else [])
         case _:
-            return _parse_unknown(content, kind, body, parts)
+            return _parse_unknown(content=content, kind=kind, body=body, parts=parts)
 
 
 def _parse_tool_output(

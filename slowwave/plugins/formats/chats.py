@@ -144,7 +144,9 @@ class ChatFormat:
         for position, item in zip(
             chat.positions or map(str, count()), chat.messages, strict=False
         ):
-            yield self.parse_message(chat, position, item, number)
+            yield self.parse_message(
+                chat=chat, position=position, item=item, line=number
+            )
         yield from (Inactive(chat.session.native_id, gone) for gone in chat.inactive)
 
     def _parse_role(self, fields: Fields) -> Who | None:
@@ -730,7 +732,9 @@ def _parse_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
             messages = {str(line): fields}
         summary = _list_summary(coerce_dict(fields.get("$set")), live)
         for position, message in messages.items():
-            record = CLI.parse_message(chat, position, message, line)
+            record = CLI.parse_message(
+                chat=chat, position=position, item=message, line=line
+            )
             if isinstance(record, Message):
                 if record.native_id in summary:
                     record.origin = "synthetic"
@@ -800,7 +804,9 @@ def _read_cursor(path: Path, limits: Limits) -> Iterator[Record]:
     yield chat.session
     yield from read_each(
         iter_json(path, limits),
-        lambda n, fields: [CURSOR.parse_message(chat, str(n), fields, n)],
+        lambda n, fields: [
+            CURSOR.parse_message(chat=chat, position=str(n), item=fields, line=n)
+        ],
     )
 
 

@@ -118,7 +118,11 @@ class _Events:
                 data.get("summaryContent")
             ):
                 yield from self._emit(
-                    line, event, SYSTEM, [Block("text", summary)], clean_text(summary)
+                    line=line,
+                    event=event,
+                    who=SYSTEM,
+                    blocks=[Block("text", summary)],
+                    text=clean_text(summary),
                 )
             case "tool.execution_start":
                 self._tools[str(data.get("toolCallId"))] = coerce_text(
@@ -159,15 +163,21 @@ class _Events:
                 unread=True,
             )
         elif event.get("agentId") or (source or "").startswith("agent-"):
-            yield from self._emit(line, event, AGENT, blocks, said)
+            yield from self._emit(
+                line=line, event=event, who=AGENT, blocks=blocks, text=said
+            )
         elif (
             source in (None, "user")
             and data.get("isAutopilotContinuation") is not True
             and text
         ):
-            yield from self._emit(line, event, HUMAN, blocks, text)
+            yield from self._emit(
+                line=line, event=event, who=HUMAN, blocks=blocks, text=text
+            )
         else:
-            yield from self._emit(line, event, SYSTEM, blocks, said)
+            yield from self._emit(
+                line=line, event=event, who=SYSTEM, blocks=blocks, text=said
+            )
 
     def _handle_assistant(
         self,
@@ -190,7 +200,13 @@ class _Events:
                 )
             )
         if blocks:
-            yield from self._emit(line, event, MODEL, blocks, clean_text(text or ""))
+            yield from self._emit(
+                line=line,
+                event=event,
+                who=MODEL,
+                blocks=blocks,
+                text=clean_text(text or ""),
+            )
         else:
             yield Skipped("assistant.message without content", line)
 
@@ -215,7 +231,7 @@ class _Events:
             call_id=call,
             is_error=failed,
         )
-        yield from self._emit(line, event, TOOL, [block])
+        yield from self._emit(line=line, event=event, who=TOOL, blocks=[block])
 
     def _emit(
         self,

@@ -89,14 +89,20 @@ class _AiderSession:
                 for line in raw.split("\n")
             )
             return self._make_message(
-                native, who, Block("tool_result", raw, "aider"), "", line
+                native_id=native,
+                who=who,
+                block=Block("tool_result", raw, "aider"),
+                text="",
+                line=line,
             )
         if who == HUMAN:
             raw = "\n".join(line[4:].removeprefix(" ") for line in raw.split("\n"))
         if raw.strip() in ("", "<blank>"):
             return Skipped("empty input", line)
         text = _extract_prompt(raw) if who == HUMAN else clean_text(raw)
-        return self._make_message(native, who, Block("text", raw), text, line)
+        return self._make_message(
+            native_id=native, who=who, block=Block("text", raw), text=text, line=line
+        )
 
     def _make_message(
         self,

@@ -88,7 +88,10 @@ def _read_database(path: Path, limits: Limits) -> Iterator[Record]:
             ).fetchall()
             # a session that can't be read, for example on a damaged page, does not stop the others
             yield from read_each(
-                rows, lambda rowid, _: _read_session(db, path, columns, rowid, limits)
+                rows,
+                lambda rowid, _: _read_session(
+                    db=db, path=path, columns=columns, rowid=rowid, limits=limits
+                ),
             )
     except TROUBLE as error:
         yield Rejected(0, f"the database cannot be read: {error}")
@@ -102,7 +105,9 @@ def _read_session(
     limits: Limits,
 ) -> Iterator[Record]:
     """Yield the records of one session, whose rows are first put into the form of an export."""
-    cells, long = fetch_row(db, "session", columns, "rowid", rowid)
+    cells, long = fetch_row(
+        db=db, table="session", columns=columns, key="rowid", value=rowid
+    )
     yield from (
         Rejected(rowid, f"session's {name}: {explain_long_cell(limits)}")
         for name in long
@@ -137,7 +142,13 @@ def _query_messages(
         "SELECT rowid, message_id FROM part WHERE session_id = ? ORDER BY id",
         (session,),
     ):
-        part = _fetch_data(db, "part", f"part of message {owner}", rowid, limits)
+        part = _fetch_data(
+            db=db,
+            table="part",
+            what=f"part of message {owner}",
+            rowid=rowid,
+            limits=limits,
+        )
         if isinstance(part, Rejected):
             yield part
         else:
@@ -146,7 +157,9 @@ def _query_messages(
         "SELECT rowid, id FROM message WHERE session_id = ? ORDER BY time_created, id"
     )
     for rowid, key in db.execute(messages, (session,)):
-        info = _fetch_data(db, "message", f"message {key}", rowid, limits)
+        info = _fetch_data(
+            db=db, table="message", what=f"message {key}", rowid=rowid, limits=limits
+        )
         yield (
             info
             if isinstance(info, Rejected)
@@ -161,7 +174,9 @@ def _fetch_data(
     rowid: int,
     limits: Limits,
 ) -> Fields | Rejected:
-    (data,), long = fetch_row(db, table, ["data"], "rowid", rowid)
+    (data,), long = fetch_row(
+        db=db, table=table, columns=["data"], key="rowid", value=rowid
+    )
     fields = _parse_data(data)
     if long:
         why = explain_long_cell(limits)

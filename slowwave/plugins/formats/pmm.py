@@ -284,7 +284,9 @@ def _fetch_events(database: sqlite3.Connection, limits: Limits) -> Iterator[Even
         *(name for name in OWN if name in list_columns(database, "events")),
     ]
     for (rowid,) in database.execute("SELECT rowid FROM events ORDER BY id, rowid"):
-        cells, long = fetch_row(database, "events", columns, "rowid", rowid)
+        cells, long = fetch_row(
+            db=database, table="events", columns=columns, key="rowid", value=rowid
+        )
         whole = explain_long_cell(limits) if set(COLUMNS) & set(long) else None
         yield Event(**dict(zip(columns, cells, strict=True)), long=whole)
 
@@ -350,7 +352,9 @@ def _read_event(
     if why := chain.check(event):
         yield Rejected(line, f"the hash chain breaks at row {line}: {why}")
     chain.secret = chain.secret or hides_secret(event)
-    yield _parse_ledger_row(session, event, last, chain.secret)
+    yield _parse_ledger_row(
+        session=session, event=event, last=last, secret=chain.secret
+    )
 
 
 def _parse_ledger_row(

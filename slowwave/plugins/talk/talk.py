@@ -115,11 +115,11 @@ class Conversation:
         self._memory_seconds = memory_seconds
         self._count_tokens = cache_counts(lambda text: llm.count_tokens([text])[0])
         self.turns = Turns(
-            settings.context,
-            settings.pyramid,
-            Measure(self._count_tokens),
-            encoder,
-            write,
+            settings=settings.context,
+            pyramid=settings.pyramid,
+            measure=Measure(self._count_tokens),
+            encoder=encoder,
+            write=write,
         )
         self.recalled: TurnContext | None = None
         """The context of the last answer; None before the first."""
@@ -229,7 +229,10 @@ class Conversation:
         web = AwaitedWeb(self.web, message)
         call = (
             BackgroundCall(
-                lambda: self._ask_memory(memory, message, budget, web), seconds
+                lambda: self._ask_memory(
+                    memory=memory, message=message, budget=budget, web=web
+                ),
+                seconds,
             )
             if memory
             else None
@@ -257,7 +260,12 @@ class Conversation:
                 LOG.warning("nothing recalled: %s", reason)
             if answer.results:
                 block = assemble_context(
-                    message, (), budget, self._count_tokens, settings, answer.results
+                    query=message,
+                    memories=(),
+                    budget=budget,
+                    count=self._count_tokens,
+                    settings=settings,
+                    web=answer.results,
                 )
             why = reason
         room = history + budget - (block.tokens if block else 0)

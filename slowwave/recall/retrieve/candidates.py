@@ -172,18 +172,37 @@ POOLS: Mapping[Kind, Pool] = {
     pool.kind: pool
     for pool in (
         Pool(
-            "claim",
-            CLAIMS,
-            "claim_id",
-            "observed_at",
-            "observed_at",
-            CLAIM_COLUMNS,
+            kind="claim",
+            table=CLAIMS,
+            owner="claim_id",
+            first="observed_at",
+            last="observed_at",
+            columns=CLAIM_COLUMNS,
         ),
-        Pool("message", PASSAGES, "message_id", "ts", "ts", PASSAGE_COLUMNS),
         Pool(
-            "summary", SUMMARIES, "summary_id", "first_at", "last_at", SUMMARY_COLUMNS
+            kind="message",
+            table=PASSAGES,
+            owner="message_id",
+            first="ts",
+            last="ts",
+            columns=PASSAGE_COLUMNS,
         ),
-        Pool("topic", TOPICS, "topic_id", "first_at", "last_at", TOPIC_COLUMNS),
+        Pool(
+            kind="summary",
+            table=SUMMARIES,
+            owner="summary_id",
+            first="first_at",
+            last="last_at",
+            columns=SUMMARY_COLUMNS,
+        ),
+        Pool(
+            kind="topic",
+            table=TOPICS,
+            owner="topic_id",
+            first="first_at",
+            last="last_at",
+            columns=TOPIC_COLUMNS,
+        ),
     )
 }
 
@@ -428,7 +447,9 @@ def score_words(
     for word, (positions, scores) in zip(
         words, _search_all_words(view, query), strict=True
     ):
-        reached = _spread_to_neighbours(layout, best, positions, scores, fades)
+        reached = _spread_to_neighbours(
+            layout=layout, best=best, positions=positions, scores=scores, fades=fades
+        )
         if word in layout.workspace_words:
             here = _raise_in_workspaces(layout, best, word)
             reached = np.concatenate([reached, here])
@@ -567,13 +588,23 @@ def compute_passage_evidence(
         )
     # passages that hear its words
     of_time = times.words if times and dated.any() else frozenset[str]()
-    scores = score_words(view, query, rows.allowed, of_time) if full_text else None
+    scores = (
+        score_words(view=view, query=query, allowed=rows.allowed, of_time=of_time)
+        if full_text
+        else None
+    )
     (lexical, share), near = (
         scores or (np.zeros(len(rows.allowed)), None),
         Nearness(rows, plan.nameless_vector),
     )
     return PassageEvidence(
-        layout, rows.allowed, lexical, share, dated, near, plan.limit
+        layout=layout,
+        allowed=rows.allowed,
+        lexical=lexical,
+        share=share,
+        dated=dated,
+        near=near,
+        limit=plan.limit,
     )
 
 
@@ -605,7 +636,9 @@ def retrieve_messages(
         ),
         "lexical": evidence.score_words_and_dates(positions),
         "vector": cosine,
-        "own": compute_own(view, plan.query, positions, rows["text"]),
+        "own": compute_own(
+            view=view, query=plan.query, positions=positions, texts=rows["text"]
+        ),
     }
     heard = (
         np.zeros(len(positions))
@@ -613,7 +646,9 @@ def retrieve_messages(
         else evidence.share[positions]
     )
     # how near they are, with and without the names in the query
-    cosine, nearest = compute_named_cosines(plan, evidence, positions, cosine)
+    cosine, nearest = compute_named_cosines(
+        plan=plan, evidence=evidence, positions=positions, cosine=cosine
+    )
     return Candidates(
         pool,
         [
@@ -622,7 +657,14 @@ def retrieve_messages(
                 rows.to_pylist(), positions, signals["own"], strict=True
             )
         ],
-        weigh_messages(view, plan.query, positions, rows["text"], signals, heard),
+        weigh_messages(
+            view=view,
+            query=plan.query,
+            positions=positions,
+            texts=rows["text"],
+            signals=signals,
+            heard=heard,
+        ),
         covered=heard,
         cosine=None if evidence.near.vector is None else cosine,
         nearest=nearest,
@@ -649,16 +691,20 @@ def weigh_messages(
         query.is_foreign or np.isnan(signals["vector"]).all()
     )
     weights = compute_message_weights(
-        layout.mask_role(positions, Role.ASSISTANT),
-        layout.is_alone[positions] & query.is_foreign,
-        compares_other,
-        float(heard.max()) if tells_by_vector else 1.0,
+        by_assistant=layout.mask_role(positions, Role.ASSISTANT),
+        is_alone=layout.is_alone[positions] & query.is_foreign,
+        is_other=compares_other,
+        heard=float(heard.max()) if tells_by_vector else 1.0,
     )
     contributions = weigh_signals(signals, weights)
     if view.is_other(query.language):
         scores: Scores = np.sum(list(contributions.values()), axis=0)
         contributions["acknowledges"] = lower_acknowledgements(
-            view, query, positions, texts.to_pylist(), scores
+            view=view,
+            query=query,
+            positions=positions,
+            texts=texts.to_pylist(),
+            scores=scores,
         )
     return contributions
 
@@ -791,7 +837,14 @@ def retrieve_claims(
     words = None
     if full_text and (near.vector is None or evidence.share is None):
         words = rows.search_text(plan.query.index_terms, plan.limit)
-    claims = _find_claim_candidates(view, rows, near, words, evidence, plan.limit)
+    claims = _find_claim_candidates(
+        view=view,
+        rows=rows,
+        near=near,
+        words=words,
+        evidence=evidence,
+        limit=plan.limit,
+    )
     if not len(claims):
         return Candidates(pool)
     table = view.take(pool.table, claims, pool.columns)
@@ -815,7 +868,9 @@ def retrieve_claims(
         table.to_pylist(),
         contributions,
         covered=_compute_covered(table, heard, plan.query),
-        cosine=_compute_nearer(plan, near, claims, signals["vector"]),
+        cosine=_compute_nearer(
+            plan=plan, near=near, claims=claims, cosine=signals["vector"]
+        ),
     )
 
 

@@ -189,10 +189,10 @@ def _read_claims(
     rows = view.read_by_id(CLAIMS, ids, COLUMNS)
     shown = [
         _make_claim(
-            view,
-            rows[key],
-            sure[key],
-            topics,
+            view=view,
+            row=rows[key],
+            confidence=sure[key],
+            topics=topics,
         )
         for key in ids
     ]

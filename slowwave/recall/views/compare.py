@@ -114,7 +114,11 @@ def compare_claims(
     differences = [
         difference
         for key in before.keys() | after.keys()
-        if (difference := _compare(before.get(key), after.get(key), decided, texts))
+        if (
+            difference := _compare(
+                was=before.get(key), row=after.get(key), decided=decided, texts=texts
+            )
+        )
     ]
     return sorted(
         differences,
@@ -165,15 +169,15 @@ def _compare(
         return None
     newest = row or was or {}
     return Difference(
-        kind,
-        newest["claim_id"],
-        newest["summary"],
-        newest["quote"],
-        newest["workspace"],
-        reason,
-        successor,
-        texts.get(successor or ""),
-        newest[TRUST],
+        kind=kind,
+        claim_id=newest["claim_id"],
+        summary=newest["summary"],
+        quote=newest["quote"],
+        workspace=newest["workspace"],
+        reason=reason,
+        by=successor,
+        by_summary=texts.get(successor or ""),
+        trust=newest[TRUST],
     )
 
 

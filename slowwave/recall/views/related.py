@@ -145,7 +145,13 @@ def find_related(
         rows = view.read_by_id(CLAIMS, list(ways), COLUMNS)
         fresh = [
             _make_related(
-                view, rows[key], relation, pair["weight"], pair["reason"], of, step
+                view=view,
+                row=rows[key],
+                relation=relation,
+                weight=pair["weight"],
+                reason=pair["reason"],
+                of=of,
+                steps=step,
             )
             for key, (of, relation, pair) in ways.items()
             if key in rows
@@ -253,7 +259,15 @@ def _find_named(view: View, name: str) -> list[Related]:
             ranked.append((rank, row))
     ranked.sort(key=lambda pair: pair[0])
     return [
-        _make_related(view, row, BY_NAME[rank], 1.0, None, name, 1)
+        _make_related(
+            view=view,
+            row=row,
+            relation=BY_NAME[rank],
+            weight=1.0,
+            reason=None,
+            of=name,
+            steps=1,
+        )
         for rank, row in ranked
     ]
 

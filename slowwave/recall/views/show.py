@@ -221,7 +221,9 @@ def show(
         if found is None:
             return _find_unreleased(view, row_id) or _refuse(view, row_id)
         kind, (row,) = found.kind, _read_rows(view, found.kind, [found.id])
-        node = _build_node(view, kind, row, depth if depth is not None else 99)
+        node = _build_node(
+            view=view, kind=kind, row=row, depth=depth if depth is not None else 99
+        )
         related = _list_related(view, node.id) if kind == "claim" else ()
         return NodeLineage(
             node, tuple(_find_ancestors(view, kind, row)), tuple(related)
@@ -246,7 +248,10 @@ def rate_memory(
         raise UsageError(f"a memory is good or bad, not {verdict!r}")
     node = show(view, row_id, 0).node
     words = " ".join((redact_text(why) if redact else why).split())[:MOST_WHY]
-    append(view.dir, Rating(format_now(), node.id, node.kind, verdict, words))
+    append(
+        view.dir,
+        Rating(at=format_now(), id=node.id, kind=node.kind, verdict=verdict, why=words),
+    )
     return node
 
 
@@ -287,17 +292,23 @@ def _find_unreleased(view: View, row_id: str) -> NodeLineage | None:
         return None
     nodes = [
         Node(
-            "message",
-            hit.id,
-            hit.text,
-            {"speaker": hit.speaker, "ts": hit.observed_at, "status": hit.status},
+            kind="message",
+            id=hit.id,
+            text=hit.text,
+            facts={"speaker": hit.speaker, "ts": hit.observed_at, "status": hit.status},
         )
         for hit in hits
     ]
     if len(nodes) == 1:
         return NodeLineage(nodes[0], ())
     return NodeLineage(
-        Node("session", sessions.pop(), "", {"status": hits[0].status}, tuple(nodes)),
+        Node(
+            kind="session",
+            id=sessions.pop(),
+            text="",
+            facts={"status": hits[0].status},
+            below=tuple(nodes),
+        ),
         (),
     )
 
@@ -334,7 +345,13 @@ def _build_node(
         for name, value in row.items()
         if name not in hidden and value not in (None, [], "")
     }
-    return Node(kind, str(row[KINDS[kind].key]), text, facts, tuple(below))
+    return Node(
+        kind=kind,
+        id=str(row[KINDS[kind].key]),
+        text=text,
+        facts=facts,
+        below=tuple(below),
+    )
 
 
 def _complete_row(
@@ -486,7 +503,7 @@ def _find_ancestors(
     if kind == "message":
         where = pc.field("session_id") == row["session_id"]
         yield from (
-            _build_node(view, "claim", claim, 0)
+            _build_node(view=view, kind="claim", row=claim, depth=0)
             for claim in _read_claims(view, where)
             if key in claim["message_ids"]
         )
@@ -503,11 +520,14 @@ def _find_ancestors(
             for summary in summaries
             if level.intersection(summary["member_ids"])
         ]
-        yield from (_build_node(view, "summary", summary, 0) for summary in holders)
+        yield from (
+            _build_node(view=view, kind="summary", row=summary, depth=0)
+            for summary in holders
+        )
         level = {summary["summary_id"] for summary in holders}
     for scope in ("topic", "session"):
         yield from (
-            _build_node(view, scope, ancestor, 0)
+            _build_node(view=view, kind=scope, row=ancestor, depth=0)
             for ancestor in _read_rows(view, scope, [str(scope_id)])
         )
 
@@ -527,8 +547,8 @@ def _list_related(view: View, key: str) -> Iterator[Node]:
             "not_in_code": _list_lost(view, row["claim_id"]),
         }
         yield Node(
-            "claim",
-            row["claim_id"],
-            row["summary"],
-            {k: v for k, v in facts.items() if v},
+            kind="claim",
+            id=row["claim_id"],
+            text=row["summary"],
+            facts={k: v for k, v in facts.items() if v},
         )

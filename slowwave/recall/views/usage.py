@@ -70,11 +70,15 @@ def count_usage(snapshot: Snapshot, space_dir: Path) -> Usage:
     moments = [datetime.fromisoformat(recall.at) for recall in recalls]
     ratings = {rating.id: rating for rating in read(space_dir, Rating)}
     return Usage(
-        len(recalls),
-        min(moments, default=None),
-        max(moments, default=None),
-        tuple(sorted(claims, key=lambda claim_use: (-claim_use.times, claim_use.id))),
-        tuple(sorted(ratings.values(), key=lambda rating: rating.at, reverse=True)),
+        recalls=len(recalls),
+        first=min(moments, default=None),
+        last=max(moments, default=None),
+        claims=tuple(
+            sorted(claims, key=lambda claim_use: (-claim_use.times, claim_use.id))
+        ),
+        ratings=tuple(
+            sorted(ratings.values(), key=lambda rating: rating.at, reverse=True)
+        ),
     )
 
 

@@ -546,7 +546,9 @@ def _classify_value(before: str, match: re.Match[str]) -> str | None:
         return "password" if known and _is_password_value(match, value) else None
     listed = (match["said"] or "").endswith(": ")
     if issued or (_looks_made(value) and not listed):
-        return _classify_key_value(before, name, match["suffix"], value)
+        return _classify_key_value(
+            before=before, name=name, suffix=match["suffix"], value=value
+        )
     return None
 
 

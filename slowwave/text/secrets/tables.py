@@ -30,7 +30,9 @@ def find_tabled(text: str) -> Iterator[tuple[int, int]]:
     for line in text.splitlines(keepends=True):
         bare = line.rstrip("\r\n")
         if separator and bare.count(separator) == width:
-            yield from _find_values(bare, at, separator, columns)
+            yield from _find_values(
+                line=bare, at=at, separator=separator, columns=columns
+            )
         elif not (separator and RULED.match(bare)):
             separator, columns = _read_heading(bare)
             width = bare.count(separator) if separator else 0

@@ -186,7 +186,7 @@ def _find_bare_times(text: str) -> Iterator[TimeName]:
     for each in LATIN if _may_be_latin(lowered, language) else own:
         bare = _get_bare_times(each)
         for match in bare.pattern.finditer(lowered):
-            if not _may_be_time(match, text, each, bare):
+            if not _may_be_time(match=match, text=text, language=each, bare=bare):
                 continue
             english = _translate_bare(match, bare)
             called = each if _is_capital_inside(match, text) else None

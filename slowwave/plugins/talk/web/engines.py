@@ -98,7 +98,10 @@ class JsonEngine:
         if not isinstance(answer, dict):
             raise WebTrouble(self.name, "the answer is no JSON object")
         return _parse_results(
-            self.name, answer.get(self.results, []), self.fields, limit
+            engine=self.name,
+            records=answer.get(self.results, []),
+            names=self.fields,
+            limit=limit,
         )
 
 
@@ -117,7 +120,12 @@ class DDGS:
             results = ddgs.DDGS(timeout=int(TIMEOUT)).text(query, max_results=limit)
         except DDGSException as error:
             raise WebTrouble(self.name, str(error) or type(error).__name__) from None
-        return _parse_results(self.name, results, ("title", "href", "body"), limit)
+        return _parse_results(
+            engine=self.name,
+            records=results,
+            names=("title", "href", "body"),
+            limit=limit,
+        )
 
 
 def make_engines(settings: WebSettings) -> tuple[list[WebEngine], list[str]]:

@@ -80,13 +80,13 @@ def scrub_personal_data(
     removed: Counter[str] = Counter()
     text = normalize("NFC", text)
     text = _replace(
-        URL,
-        text,
-        "url",
-        removed,
-        lambda url: URL_TAIL.sub("", CREDENTIALS_IN_URL.sub("", url[0])),
+        pattern=URL,
+        text=text,
+        kind="url",
+        removed=removed,
+        keep=lambda url: URL_TAIL.sub("", CREDENTIALS_IN_URL.sub("", url[0])),
     )
-    text = _remove_names(text, never, names, removed)
+    text = _remove_names(text=text, never=never, names=names, removed=removed)
     text = _remove_forms(text, removed)
     return ScrubResult(" ".join(text.split()), removed)
 
@@ -99,34 +99,54 @@ def _remove_names(
 ) -> str:
     """Remove words and names, the longest first: removing "Ann" first would leave the rest of "Ann Lee"."""
     for phrase in sorted(never, key=len, reverse=True):
-        text = _remove_phrase(phrase, text, "private word", removed)
+        text = _remove_phrase(
+            phrase=phrase, text=text, kind="private word", removed=removed
+        )
     for name in sorted(names, key=len, reverse=True):
         parts = name.split()
-        text = _remove_phrase(name, text, "name", removed) if len(parts) > 1 else text
+        text = (
+            _remove_phrase(phrase=name, text=text, kind="name", removed=removed)
+            if len(parts) > 1
+            else text
+        )
         for part in (
             part[0].upper() + part[1:] for part in parts if len(part.strip(".")) > 1
         ):
-            text = _remove_phrase(part, text, "name", removed, re.NOFLAG)
+            text = _remove_phrase(
+                phrase=part, text=text, kind="name", removed=removed, flags=re.NOFLAG
+            )
     return text
 
 
 def _remove_forms(text: str, removed: Counter[str]) -> str:
     """Remove secrets, and words and numbers whose form shows that they are personal."""
     for kind, pattern in FORMS:
-        text = _replace(pattern, text, kind, removed)
+        text = _replace(pattern=pattern, text=text, kind=kind, removed=removed)
     text, counts = redact(text)
     removed.update(counts)
     text = _replace(
-        ASSIGNED, PLACEHOLDER.sub(" ", text), "secret", removed, lambda match: match[1]
+        pattern=ASSIGNED,
+        text=PLACEHOLDER.sub(" ", text),
+        kind="secret",
+        removed=removed,
+        keep=lambda match: match[1],
     )
-    text = _replace(WORD_OF_A_MACHINE, text, "secret", removed)
-    text = _replace(NUMBERED, text, "number", removed, lambda match: match[1])
+    text = _replace(
+        pattern=WORD_OF_A_MACHINE, text=text, kind="secret", removed=removed
+    )
+    text = _replace(
+        pattern=NUMBERED,
+        text=text,
+        kind="number",
+        removed=removed,
+        keep=lambda match: match[1],
+    )
     return _replace(
-        PHONE,
-        text,
-        "phone",
-        removed,
-        lambda match: " " if _is_phone(match[0]) else match[0],
+        pattern=PHONE,
+        text=text,
+        kind="phone",
+        removed=removed,
+        keep=lambda match: " " if _is_phone(match[0]) else match[0],
     )
 
 
@@ -165,10 +185,10 @@ def _remove_phrase(
     is_apart = phrase.isascii() or phrase.lower() != phrase.upper()
     within = r"\W+".join(words)
     return _replace(
-        re.compile(rf"(?<!\w){within}(?!\w)" if is_apart else within, flags),
-        text,
-        kind,
-        removed,
+        pattern=re.compile(rf"(?<!\w){within}(?!\w)" if is_apart else within, flags),
+        text=text,
+        kind=kind,
+        removed=removed,
     )
 
 
