@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import SummaryRow
 from slowwave.text.summarise import Utterance, build_extractive_summary
 
 MASTER = -1
@@ -522,7 +523,7 @@ def build_summary_row(
     scope_id: str,
     about: Mapping[str, str | None],
     key: str,
-) -> dict[str, object]:
+) -> SummaryRow:
     """Return a row of SUMMARIES without a vector; `about` has the `title` and `workspace` of the scope."""
     return {
         "summary_id": group.compute_id(scope, scope_id),

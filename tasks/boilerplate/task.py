@@ -1,16 +1,17 @@
 """Find boilerplate: hash changed sessions, count spans over all, and list those that recur."""
 
 from collections import defaultdict
-from collections.abc import Collection, KeysView, Mapping, Set
+from collections.abc import Collection, KeysView, Mapping, Sequence, Set
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import cast
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import ClaimRow, LineRow
 from slowwave.schemas.tables import (
     BOILERPLATE,
     CLAIMS,
@@ -104,7 +105,8 @@ def _update_boilerplate(job: Job, key: str) -> int:
     line_rows = pl.DataFrame(
         job.store.read(LINES, where=pc.field("step_key") == key)
     ).join(begun, on="session_id")
-    lines = line_rows.sort("started_at", "session_id", nulls_last=True).to_dicts()
+    in_order = line_rows.sort("started_at", "session_id", nulls_last=True)
+    lines = cast("list[LineRow]", in_order.to_dicts())
     counts = find_recurring_spans([row["hashes"] for row in lines])
     holders, typed = _find_holders(lines, counts.keys())
     stored = {r["span_id"]: r for r in job.store.read(BOILERPLATE).to_pylist()}
@@ -137,7 +139,7 @@ def _update_boilerplate(job: Job, key: str) -> int:
 
 
 def _find_holders(
-    lines: list[dict[str, Any]], spans: KeysView[int]
+    lines: Sequence[LineRow], spans: KeysView[int]
 ) -> tuple[dict[int, list[str]], set[int]]:
     """Return the sessions that contain each span, in order of `lines`, and the spans that a person typed."""
     holders: dict[int, list[str]] = {number: [] for number in spans}
@@ -264,7 +266,7 @@ def _find_other_holders(
 
 def _find_repeats(
     store: Store,
-    claims: list[dict[str, Any]],
+    claims: Sequence[ClaimRow],
     holders: Mapping[int, set[str]],
 ) -> dict[str, set[str]]:
     """Return the canonical claims of some claims that other sessions repeat, with these sessions."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import translate_write_errors
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.rows import ClaimRow
+from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.tables import (
     ACTIONS,
     BOILERPLATE,
@@ -156,7 +156,7 @@ def blank_vault(store: Store, plan: Plan) -> None:
 def _chain_anew(store: Store, session_id: str) -> str:
     """Chain a session's stored rows again, write those that change, and return the hash of the last."""
     prev = GENESIS
-    changed = list[dict[str, Any]]()
+    changed = list[MessageRow]()
     for row in sorted(
         store.read_ids(MESSAGES, [session_id], by="session_id").to_pylist(),
         key=lambda r: r["seq"],

@@ -1,14 +1,16 @@
 """Store what was read: sessions, computed from the vault's own rows, then quarantine, and last the files' marks."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import polars as pl
 import pyarrow as pa
 
+from slowwave.schemas.rows import QuarantinedRow, SessionRow
 from slowwave.schemas.tables import EXCLUSIONS, FILES, MESSAGES, SESSIONS
 from slowwave.store.store import Store
 from slowwave.tasks.forget.plan import read_forgotten
@@ -200,23 +202,29 @@ def repair_sessions(store: Store) -> None:
 
 
 def _repair_session_row(
-    sid: str, messages: pl.DataFrame, old: dict[str, Any] | None
-) -> dict[str, Any]:
-    row = old or {
-        **dict.fromkeys(("title", "parent_id")),
-        **{name: messages[name][0] for name in ("session_id", "source", "workspace")},
-        **{"native_id": sid, "path": "", "kind": "chat", "inactive": []},
+    sid: str, messages: pl.DataFrame, old: SessionRow | None
+) -> SessionRow:
+    row: SessionRow = old or {
+        "session_id": messages["session_id"][0],
+        "native_id": sid,
+        "source": messages["source"][0],
+        "path": "",
+        "workspace": messages["workspace"][0],
+        "title": None,
+        "kind": "chat",
+        "parent_id": None,
+        "inactive": [],
     }
     inactive = sorted({*row["inactive"], *find_inactive_ids(messages, set())})
     return {**row, **_compute_session_stats(messages), "inactive": inactive}
 
 
-def _compute_session_stats(messages: pl.DataFrame) -> dict[str, Any]:
+def _compute_session_stats(messages: pl.DataFrame) -> SessionRow:
     """Return a session's figures from its messages, in order of seq."""
     return {
-        "started_at": messages["ts"].min(),
-        "ended_at": messages["ts"].max(),
-        "utc_offset": messages["utc_offset"].drop_nulls().last(),
+        "started_at": cast("datetime | None", messages["ts"].min()),
+        "ended_at": cast("datetime | None", messages["ts"].max()),
+        "utc_offset": cast("int | None", messages["utc_offset"].drop_nulls().last()),
         "messages": messages.height,
         "tokens": int(messages["tokens"].sum()),
         "head_hash": messages["hash"].to_list()[-1],
@@ -230,14 +238,14 @@ def _read_by_session(store: Store, ids: list[str]) -> dict[str, pl.DataFrame]:
     return {str(key[0]): messages for key, messages in groups.items()}
 
 
-def _merge_sessions(store: Store, rows: list[dict[str, Any]]) -> None:
+def _merge_sessions(store: Store, rows: list[SessionRow]) -> None:
     """Write the rows of sessions that changed."""
     if rows:
         table = pa.Table.from_pylist(rows, schema=SESSIONS.schema)
         store.merge_changed(SESSIONS, table)
 
 
-def _redact_ids(row: dict[str, Any]) -> dict[str, Any]:
+def _redact_ids(row: SessionRow) -> SessionRow:
     """Return the row of a session with secrets in its own id and in its parent's replaced."""
     parent = row["parent_id"]
     return {
@@ -294,7 +302,7 @@ def _find_gone(
     info: Session,
     messages: pl.DataFrame,
     taken_back: set[str],
-    old: dict[str, Any] | None,
+    old: SessionRow | None,
 ) -> set[str]:
     """Return the ids of a session's inactive messages: by this reading, by earlier ones unless found again, and by the
     export that it comes from.
@@ -315,9 +323,9 @@ def _list_taken_back(got: IngestedTranscript) -> dict[str, set[str]]:
 
 
 def _exclude_messages(
-    row: dict[str, Any],
+    row: SessionRow,
     messages: pl.DataFrame,
-    old: dict[str, Any] | None,
+    old: SessionRow | None,
     excluded: set[str],
 ) -> None:
     """Make messages that a person excluded inactive in a session's row, whatever its transcript says.
@@ -339,8 +347,8 @@ def build_session_row(
     got: IngestedTranscript,
     messages: pl.DataFrame,
     inactive: set[str],
-    stored: dict[str, Any] | None,
-) -> dict[str, Any]:
+    stored: SessionRow | None,
+) -> SessionRow:
     """Return a row of SESSIONS from the session's stored messages (in order of seq) and its transcript's header."""
     old = stored or {}
     return {
@@ -404,6 +412,7 @@ def quarantine_lines(
     )
 
 
-def _is_renamed(row: Mapping[str, Any]) -> bool:
+def _is_renamed(row: QuarantinedRow) -> bool:
     """Return True for the row of a file whose name was not UTF-8, if it no longer exists under that name."""
-    return row["reason"] == BAD_NAME and not find_shown(row["path"]).exists()
+    path = row["path"] or ""
+    return row["reason"] == BAD_NAME and not find_shown(path).exists()

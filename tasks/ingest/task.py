@@ -13,11 +13,11 @@ from fnmatch import fnmatch
 from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from slowwave.schemas.counters import Count, CountByKind
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import FILES, MESSAGES, SESSIONS
 from slowwave.store.logs import INCLUDED, Added, Review, append, format_now
@@ -60,8 +60,8 @@ from slowwave.tasks.ingest.transcripts import (
     redact_message,
 )
 from slowwave.tasks.ingest.vault import (
-    BLOCK_FIELDS,
     GENESIS,
+    build_block_row,
     build_message_row,
     build_message_table,
     chain_row,
@@ -252,12 +252,7 @@ class VaultIndex:
         another form. If the identity is made of words that were redacted in another way, the same role and time are
         enough.
         """
-        blocks = dump_json(
-            [
-                {name: getattr(block, name) for name in BLOCK_FIELDS}
-                for block in message.blocks
-            ]
-        )
+        blocks = dump_json(list(map(build_block_row, message.blocks)))
         for row in self._list_places(sid).get(message.native_id, ()):
             is_said_then = (row["role"], row["ts"]) == (
                 message.role,
@@ -272,9 +267,9 @@ class VaultIndex:
         return _shorten_id(iid) in self.owner or _shorten_id(iid) in self.forgotten
 
     @lru_cache(maxsize=1)  # noqa: B019  # one file's session at a time; the index lives for one reading
-    def _list_places(self, sid: str) -> dict[str, list[dict[str, Any]]]:
+    def _list_places(self, sid: str) -> dict[str, list[MessageRow]]:
         """Return the messages of a session that were stored before this reading, by native id."""
-        places = defaultdict[str, list[dict[str, Any]]](list)
+        places = defaultdict[str, list[MessageRow]](list)
         if sid in self._known:
             columns = ["native_id", "role", "ts", "blocks", "identity"]
             for row in self._store.read_ids(
@@ -283,7 +278,7 @@ class VaultIndex:
                 places[row["native_id"]].append(row)
         return places
 
-    def append_row(self, row: dict[str, Any]) -> dict[str, Any]:
+    def append_row(self, row: MessageRow) -> MessageRow:
         """Return the row, chained at the end of its session, and add its ids to the index."""
         seq, prev = self.tail.get(row["session_id"], (0, GENESIS))
         placed = chain_row(row, seq, prev)
@@ -442,13 +437,13 @@ class UnwrittenRows:
 
     job: Job
     report: StepReport
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[MessageRow] = field(default_factory=list)
     files: list[IngestedTranscript] = field(default_factory=list)
     sessions: set[str] = field(default_factory=set)
     messages: int = 0
     size: int = 0
 
-    def add_row(self, row: dict[str, Any]) -> None:
+    def add_row(self, row: MessageRow) -> None:
         """Add a row of MESSAGES; write the rows if there are BATCH of them."""
         self.rows.append(row)
         self.sessions.add(row["session_id"])
@@ -503,7 +498,7 @@ def iter_new_rows(
     redact: bool,
     exclude: Sequence[str] = (),
     now: datetime | None = None,
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[MessageRow]:
     """Yield chained rows of MESSAGES that the vault lacks, and collect the reader's other records in `got`.
 
     `now` is the run's clock, by default the machine's. A time more than a day after it counts as unknown.
@@ -610,7 +605,7 @@ def refill_vault(
     """Store messages again that are missing in the middle of sessions, from their transcripts; return how many."""
     index = VaultIndex(store)
     limits = Limits(settings.read.max_line_bytes)
-    read, stored = (defaultdict[str, list[dict[str, Any]]](list) for _ in range(2))
+    read, stored = (defaultdict[str, list[MessageRow]](list) for _ in range(2))
     for transcript in find_pending(
         stored={}, settings=settings, paths=paths, named=None
     ).pending:
@@ -664,7 +659,7 @@ def _prepare_message_row(
     *,
     redact: bool,
     exclude: Sequence[str],
-) -> dict[str, Any] | None:
+) -> MessageRow | None:
     """Return the row of a message; None if it is stored already, excluded or rejected. Update the counts in `got`."""
     session = got.get_session(message.session)
     if _is_excluded_workspace(session.workspace, exclude):

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from slowwave.schemas.counters import Count
+from slowwave.schemas.rows import FileRow
 from slowwave.schemas.settings import Settings
 from slowwave.tasks.ingest.formats.left_out import LeftOut
 from slowwave.tasks.ingest.formats.registry import (
@@ -64,7 +64,7 @@ def _sort_by_time(transcripts: list[Transcript]) -> None:
 
 
 def find_pending(
-    stored: dict[str, dict[str, Any]],
+    stored: dict[str, FileRow],
     settings: Settings,
     paths: Iterable[Path],
     named: Iterable[Path] | None = (),
@@ -112,7 +112,7 @@ def find_pending(
     return scan
 
 
-def _is_unexpected(transcript: Transcript, row: dict[str, Any] | None) -> bool:
+def _is_unexpected(transcript: Transcript, row: FileRow | None) -> bool:
     """Return True if a file is in a tool's folder, is not of that tool's format, and was not read before."""
     is_known = row is not None and row.get("source") == transcript.reader.source
     return not is_known and is_foreign(transcript.path, transcript.reader)
@@ -126,7 +126,7 @@ def is_excluded(path: Path, globs: Sequence[str]) -> bool:
 
 def detect_change(
     path: Path,
-    row: dict[str, Any] | None,
+    row: FileRow | None,
     same: Reader | None,
     settings: Settings,
 ) -> Transcript | None:

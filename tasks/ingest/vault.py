@@ -7,14 +7,13 @@ canonical JSON. If a stored row is changed, removed or moved, the chain breaks t
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
 
 import orjson
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import MessageRow, MessageRowBlocks
 from slowwave.schemas.tables import MESSAGES, SESSIONS
 from slowwave.store.publishing import read_releases
 from slowwave.store.store import Store
@@ -29,7 +28,6 @@ CHAINED = tuple(
     name for name in MESSAGES.schema.names if name not in ("prev_hash", "hash")
 )
 SESSIONS_AT_ONCE = 50
-BLOCK_FIELDS = tuple(f.name for f in fields(Block))
 
 
 def compute_session_id(source: str, native_id: str) -> str:
@@ -57,7 +55,7 @@ def build_message_row(
     workspace: str | None,
     mid: str,
     iid: str,
-) -> dict[str, Any]:
+) -> MessageRow:
     """Return a row of MESSAGES without its place in the chain."""
     return {
         "message_id": mid,
@@ -67,10 +65,7 @@ def build_message_row(
         "role": message.role,
         "origin": message.origin,
         "speaker": message.speaker,
-        "blocks": [
-            {name: getattr(block, name) for name in BLOCK_FIELDS}
-            for block in message.blocks
-        ],
+        "blocks": list(map(build_block_row, message.blocks)),
         "text": message.text,
         "ts": message.ts.astimezone(UTC) if message.ts else None,
         "utc_offset": get_utc_offset(message.ts),
@@ -81,6 +76,18 @@ def build_message_row(
     }
 
 
+def build_block_row(block: Block) -> MessageRowBlocks:
+    """Return a block as a message's row has it."""
+    return {
+        "type": block.type,
+        "text": block.text,
+        "name": block.name,
+        "call_id": block.call_id,
+        "is_error": block.is_error,
+        "media": block.media,
+    }
+
+
 def estimate_block_tokens(blocks: Iterable[Block]) -> int:
     """Return the UTF-8 bytes of all blocks divided by 4, and at least 1: an estimate of their tokens."""
     return max(
@@ -88,13 +95,13 @@ def estimate_block_tokens(blocks: Iterable[Block]) -> int:
     )
 
 
-def chain_row(row: dict[str, Any], seq: int, prev_hash: str) -> dict[str, Any]:
+def chain_row(row: MessageRow, seq: int, prev_hash: str) -> MessageRow:
     """Return the row at its place in the chain."""
-    placed = {**row, "seq": seq, "prev_hash": prev_hash}
+    placed: MessageRow = {**row, "seq": seq, "prev_hash": prev_hash}
     return {**placed, "hash": compute_chain_hash(placed, prev_hash)}
 
 
-def compute_chain_hash(row: Mapping[str, Any], prev_hash: str) -> str:
+def compute_chain_hash(row: Mapping[str, object], prev_hash: str) -> str:
     """Return SHA-256 hex over the previous hash and the row's canonical JSON."""
     # a timestamp is hashed as microseconds, since libraries format time zones differently
     values = ((name, row[name]) for name in CHAINED)
@@ -107,7 +114,7 @@ def compute_chain_hash(row: Mapping[str, Any], prev_hash: str) -> str:
 
 
 def find_first_break(
-    rows: Iterable[Mapping[str, Any]], head_hash: str | None
+    rows: Iterable[MessageRow], head_hash: str | None
 ) -> tuple[int, str] | None:
     """Return the seq of the first row that breaks one session's chain, and why; None if the chain is intact.
 
@@ -143,8 +150,8 @@ def find_first_break(
 
 
 def fill_gaps(
-    stored: Iterable[dict[str, Any]], read: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
+    stored: Iterable[MessageRow], read: Sequence[MessageRow]
+) -> list[MessageRow]:
     """Return the chained rows that fill gaps in the middle of a session.
 
     Rows are used only if they lead from the hash before a gap to the previous hash of the row after it. Rows that are
@@ -154,12 +161,12 @@ def fill_gaps(
         stored: the remaining rows of the session.
         read: the other rows of its transcript, in order.
     """
-    filled: list[dict[str, Any]] = []
+    filled: list[MessageRow] = []
     prev = GENESIS
     seq = 0
     left = list(read)
     for row in sorted(stored, key=lambda row: int(row["seq"])):
-        gap: list[dict[str, Any]] = []
+        gap: list[MessageRow] = []
         for missing in left[: row["seq"] - seq]:
             gap.append(
                 chain_row(missing, seq + len(gap), gap[-1]["hash"] if gap else prev)
@@ -203,10 +210,10 @@ def find_broken_chains(store: Store) -> tuple[dict[str, int], list[str]]:
 
 
 def _group_by_session(
-    rows: list[dict[str, Any]],
-) -> dict[str, list[dict[str, Any]]]:
+    rows: list[MessageRow],
+) -> dict[str, list[MessageRow]]:
     """Return the rows of each session in order of seq."""
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[MessageRow]] = {}
     for row in sorted(rows, key=lambda row: row["seq"]):
         groups.setdefault(row["session_id"], []).append(row)
     return groups
@@ -225,6 +232,6 @@ def _find_lost(store: Store, checked: dict[str, int]) -> list[str]:
     ]
 
 
-def build_message_table(rows: list[dict[str, Any]]) -> pa.Table:
+def build_message_table(rows: list[MessageRow]) -> pa.Table:
     """Return rows as an Arrow table of MESSAGES."""
     return pa.Table.from_pylist(rows, schema=MESSAGES.schema)

@@ -5,10 +5,10 @@ that counts tokens. A turn longer than a whole chunk is cut at paragraphs, else 
 pieces of a turn keep its number.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.vocabulary import is_turn, name_speaker
 from slowwave.tasks.llm.fence import mask_injections
 from slowwave.text.fence import format_entry
@@ -28,7 +28,7 @@ class NumberedTurn:
 
     number: int
     """1, 2, 3 … within the session. The model cites the message by it."""
-    row: Mapping[str, Any]
+    row: MessageRow
     """The row of MESSAGES."""
     text: str
     """The text without passages that address the memory."""
@@ -50,7 +50,7 @@ class Chunk:
     tokens: int
 
 
-def build_turns(rows: Sequence[Mapping[str, Any]]) -> list[NumberedTurn]:
+def build_turns(rows: Sequence[MessageRow]) -> list[NumberedTurn]:
     """Return the spoken messages of one session (rows in order of seq) as turns."""
     spoken = [row for row in rows if is_turn(row)]
     return [

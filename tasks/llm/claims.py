@@ -21,6 +21,7 @@ from rapidfuzz import fuzz
 from slowwave.engines.llm.checks import parse_answer
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.schemas.ids import compute_claim_id, compute_content_id
+from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.dedupe.guards import align_pair, figures, names
 from slowwave.tasks.dedupe.normalise import normalise_claim
@@ -83,11 +84,23 @@ class ChunkRequest:
     chunk: Chunk
 
 
+class FoundClaim(ClaimRow, total=False):
+    """A claim of a model, with the fields by which claims of a session are compared."""
+
+    span: tuple[int, int]
+    """Start and end of the quote in its message."""
+    place: tuple[int, int]
+    """Order of speech."""
+    by_person: bool
+    no_detail: str | None
+    """Why the model's detail was left out."""
+
+
 @dataclass(slots=True)
 class ParsedClaims:
     """The claims of an answer, or of all answers about a session."""
 
-    claims: list[dict[str, Any]] = field(default_factory=list)
+    claims: list[FoundClaim] = field(default_factory=list)
     """Rows of SCHEMA."""
     rejected: list[RejectedAnswer] = field(default_factory=list)
 
@@ -108,7 +121,7 @@ def build_claims_answer(categories: tuple[str, ...], limit: int) -> type[ClaimsA
 def read_answer(
     part: ChunkRequest,
     completion: Completion,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[MessageRow],
 ) -> ParsedClaims:
     """Return the claims of an answer that their quotes support, and the rejected ones with the reason.
 
@@ -196,7 +209,7 @@ def drop_repeated_claims(reads: Iterable[tuple[str, ParsedClaims]]) -> ParsedCla
     return whole
 
 
-def build_claims_table(claims: Iterable[Mapping[str, Any]]) -> pa.Table:
+def build_claims_table(claims: Iterable[Mapping[str, object]]) -> pa.Table:
     """Return claims as a table of SCHEMA."""
     return pa.Table.from_pylist(
         [{name: claim[name] for name in SCHEMA.names} for claim in claims],
@@ -209,7 +222,7 @@ class _PromptEvidence:
     """The text that a model saw in one prompt. Claims are checked against it."""
 
     turns: Sequence[NumberedTurn]
-    rows: Mapping[int, Mapping[str, Any]]
+    rows: Mapping[int, MessageRow]
     """Number to row of MESSAGES."""
     shown: str
     names: str
@@ -236,7 +249,7 @@ class _PromptEvidence:
         ):
             return "speaks of something else than the messages it cites"
         chunk = "\n".join([*(turn.text for turn in self.turns), self.names])
-        times = tuple(self.rows[n]["ts"] for n in numbers if self.rows[n]["ts"])
+        times = tuple(at for n in numbers if (at := self.rows[n]["ts"]))
         around = "\n".join(turn.text for turn in near)
         why = explain_unfounded(
             text, GroundingContext(near=around, chunk=chunk, times=times, quote=quote)
@@ -248,7 +261,7 @@ class _PromptEvidence:
 class _QuotePlace:
     """The place of a claim's quote, and the messages that the claim cites."""
 
-    row: Mapping[str, Any]
+    row: MessageRow
     """The row of MESSAGES in which the quote stands."""
     anchor: Anchor
     cited: list[int]
@@ -267,7 +280,7 @@ def _validate_claim(
     evidence: _PromptEvidence,
     part: ChunkRequest,
     model: str,
-) -> dict[str, Any] | str:
+) -> FoundClaim | str:
     """Return the claim as a row of SCHEMA, or the reason to reject it."""
     answer = answer.model_copy(
         update={
@@ -338,7 +351,7 @@ def _build_claim_row(
     place: _QuotePlace,
     pack: Pack,
     model: str,
-) -> dict[str, Any]:
+) -> FoundClaim:
     """Return the row of a claim that passed the checks, with the fields by which `drop_repeated_claims` compares it."""
     row = place.row
     gates, reasons = _compute_gates(
@@ -387,9 +400,7 @@ def _drop_broken_word(text: str) -> str:
     return words if words and len(text) >= TEXT_CHARS else text
 
 
-def _compute_gates(
-    answer: ClaimAnswer, comparable: bool
-) -> tuple[dict[str, bool], list[str]]:
+def _compute_gates(answer: ClaimAnswer, comparable: bool) -> tuple[ClaimRow, list[str]]:
     """Return three gates, and the reasons of those that are False."""
     short = len(answer.summary.split()) < LEAST_WORDS and len(answer.summary) < 20
     reasons = {
@@ -401,13 +412,16 @@ def _compute_gates(
         and not is_unspaced(answer.summary),
     }
     shut = [reason for reason, holds in reasons.items() if holds]
-    gates = ("reusable", "non_trivial", "specific")
-    return {
-        gate: not any(reason.startswith(gate) for reason in shut) for gate in gates
-    }, shut
+    shut_gates = {reason.partition(":")[0] for reason in shut}
+    gates: ClaimRow = {
+        "reusable": "reusable" not in shut_gates,
+        "non_trivial": "non_trivial" not in shut_gates,
+        "specific": "specific" not in shut_gates,
+    }
+    return gates, shut
 
 
-def _is_repeat(claim: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _is_repeat(claim: FoundClaim, other: FoundClaim) -> bool:
     """Return True if two claims of a session say the same."""
     if claim["message_ids"][0] != other["message_ids"][0]:
         return False

@@ -14,7 +14,7 @@ still come in a later run, the whole session waits and nothing of it is written.
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 from pydantic import Field
@@ -27,6 +27,7 @@ from slowwave.engines.llm.protocol import (
     Request,
 )
 from slowwave.schemas.counters import Count, CountByKind
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.settings import ExtractSettings, ObserveSettings, Settings
 from slowwave.schemas.vocabulary import count_turns
 from slowwave.tasks.job import StepReport
@@ -35,6 +36,7 @@ from slowwave.tasks.llm.chunks import Chunk, build_turns, split_into_chunks
 from slowwave.tasks.llm.chunks import Counter as TokenCounter
 from slowwave.tasks.llm.claims import (
     ChunkRequest,
+    FoundClaim,
     ParsedClaims,
     build_claims_answer,
     drop_repeated_claims,
@@ -66,7 +68,7 @@ class ExtractionPlan:
     """The requests about some sessions."""
 
     parts: list[ChunkRequest]
-    rows: dict[str, list[dict[str, Any]]]
+    rows: dict[str, list[MessageRow]]
     """Rows of MESSAGES by session, in order of seq, including tool traffic."""
     skipped: dict[str, str]
     """Session to the reason why it has no request."""
@@ -101,7 +103,7 @@ def plan_requests(
     Raises:
         EngineUnavailable: the window is too small for the prompt itself and an answer.
     """
-    sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    sessions: dict[str, list[MessageRow]] = defaultdict(list)
     for row in messages.to_pylist():
         sessions[row["session_id"]].append(row)
     in_order = {
@@ -135,14 +137,12 @@ def plan_requests(
 
 
 def _choose_pack(
-    rows: Sequence[Mapping[str, Any]], observe: ObserveSettings, library: Library
+    rows: Sequence[MessageRow], observe: ObserveSettings, library: Library
 ) -> Pack:
     """Return the pack that is set; if it is `auto`, the coding pack for a session about code, else the personal one."""
     if observe.pack != "auto":
         return library.load_pack(observe.pack)
-    return library.load_pack(
-        "coding" if is_coding(dict(row) for row in rows) else "personal"
-    )
+    return library.load_pack("coding" if is_coding(rows) else "personal")
 
 
 def _count_overhead(
@@ -270,7 +270,7 @@ Numbers = Mapping[int, str]
 
 def build_questions(
     session: str,
-    claims: Sequence[Mapping[str, Any]],
+    claims: Sequence[FoundClaim],
     library: Library,
     count: TokenCounter,
     window: int,
@@ -310,7 +310,7 @@ def build_questions(
     return questions
 
 
-def _format_claim(number: int, claim: Mapping[str, Any]) -> str:
+def _format_claim(number: int, claim: FoundClaim) -> str:
     """Return a claim as the prompt shows it."""
     speaker = claim["speaker"] or ("user" if claim["by_person"] else "assistant")
     detail = f" ({claim['detail']})" if claim["detail"] else ""
@@ -350,7 +350,7 @@ def apply_drops(
 
 
 def _collect_drops(
-    by_id: Mapping[str, Mapping[str, Any]],
+    by_id: Mapping[str, FoundClaim],
     answers: Sequence[tuple[Question[Numbers], Completion]],
 ) -> dict[str | None, _AcceptedDrop]:
     """Return the valid drops of all answers, by the id of the dropped claim."""
@@ -374,7 +374,7 @@ def _collect_drops(
 
 
 def _resolve_drop(
-    drop: Drop, numbers: Numbers, by_id: Mapping[str, Mapping[str, Any]]
+    drop: Drop, numbers: Numbers, by_id: Mapping[str, FoundClaim]
 ) -> tuple[str | None, str | None]:
     """Return the ids of the dropped and the kept claim. If they say the same, a person's claim is the kept one."""
     dropped = numbers.get(drop.claim)
@@ -392,7 +392,7 @@ def _resolve_drop(
 def _reject_dropped(
     dropped: str,
     drops: Mapping[str | None, _AcceptedDrop],
-    by_id: Mapping[str, Mapping[str, Any]],
+    by_id: Mapping[str, FoundClaim],
 ) -> RejectedAnswer:
     """Return the quarantine entry of a dropped claim."""
     claim = by_id[dropped]
@@ -417,7 +417,7 @@ def _find_kept(
 class ExtractionResult:
     """The outcome of each session."""
 
-    claims: list[dict[str, Any]] = field(default_factory=list)
+    claims: list[FoundClaim] = field(default_factory=list)
     """Rows of claims.SCHEMA."""
     notes: dict[str, str] = field(default_factory=dict)
     """Session to why it has no claims, or fewer than possible."""

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
 
+from slowwave.schemas.rows import MessageRow
 from slowwave.text.words import compile_word_pattern
 
 CODING_SOURCES = frozenset({"claude-code", "codex", "pi", "cursor"})
@@ -62,7 +62,7 @@ def extract_file_paths(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(path.strip("`'\"") for path in PATH.findall(text)))
 
 
-def is_coding(rows: Iterable[dict[str, Any]]) -> bool:
+def is_coding(rows: Iterable[MessageRow]) -> bool:
     """Return True if a session is about code.
 
     It is if its source is a coding agent or it calls a coding tool. Else a third of its messages must have technical

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -172,14 +171,14 @@ def describe_corrected(corrected: Mapping[str, CorrectedRow]) -> dict[str, str]:
 
 def build_correction_claims(
     messages: pa.Table, corrected: Mapping[str, CorrectedRow]
-) -> list[dict[str, Any]]:
+) -> list[ClaimRow]:
     """Return the claim of each correction, as `observe` makes rows.
 
     Args:
         messages: the active rows of MESSAGES of some sessions.
         corrected: the corrected claim of each session that is a correction.
     """
-    claims = []
+    claims = list[ClaimRow]()
     for row in messages.to_pylist():
         claim = corrected.get(row["session_id"])
         if claim is None or parse_correction(collect_tags(row["blocks"])) is None:

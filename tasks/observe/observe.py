@@ -12,11 +12,11 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_claim_id, compute_content_id
+from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CLAIMS, GATES
 from slowwave.schemas.vocabulary import EXTRACTIVE, Origin, count_turns, is_turn
@@ -39,6 +39,7 @@ from slowwave.tasks.observe.statements import (
 from slowwave.tasks.observe.units import (
     MIN_WORDS,
     PRONOUN,
+    SpokenRow,
     Unit,
     collect_speakers,
     extract_units,
@@ -102,7 +103,13 @@ COLUMNS = (
     "observer",
 )
 GATE_COLUMNS = (*GATES, "verified", "gate_reasons")
-NOT_JUDGED: dict[str, Any] = dict.fromkeys(GATE_COLUMNS) | {"verified": True}
+NOT_JUDGED: ClaimRow = {
+    "reusable": None,
+    "non_trivial": None,
+    "specific": None,
+    "verified": True,
+    "gate_reasons": None,
+}
 """Gates of a claim that a rule made: its quote is verbatim, and no model judged it."""
 SCHEMA = pa.schema([CLAIMS.schema.field(c) for c in (*COLUMNS, *GATE_COLUMNS)])
 NEEDED = [
@@ -148,7 +155,7 @@ class ClaimCandidate:
     """What a person tells an agent."""
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> SpokenRow:
         """The sentence's message."""
         return self.unit.row
 
@@ -189,10 +196,10 @@ def observe(
     `min_messages` spoken messages (masked ones count), and those without a claim, are in `skipped`.
     With `in_layers`, what persons tell an agent is read by layers of the encoder that ships (`layers.py`).
     """
-    sessions: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    sessions: dict[str, list[MessageRow]] = defaultdict(list)
     for row in messages.select(NEEDED).to_pylist():
         sessions[row["session_id"]].append(row)
-    rows: list[dict[str, Any]] = []
+    rows: list[ClaimRow] = []
     skipped: dict[str, str] = {}
     for session in sorted(sessions):
         all_rows = sorted(sessions[session], key=lambda row: row["seq"])
@@ -211,7 +218,7 @@ def observe(
     return ObserveResult(pa.Table.from_pylist(rows, schema=SCHEMA), skipped)
 
 
-def _add_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _add_speakers(spoken: list[MessageRow]) -> list[MessageRow]:
     """Return the messages with speakers: if none is known and four in five texts open with `Name: `, that name."""
     prefixes = [NAME_PREFIX.match(row["text"]) for row in spoken]
     if (
@@ -223,7 +230,7 @@ def _add_speakers(spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "speaker": name} for row, name in zip(spoken, names, strict=True)]
 
 
-def _take_typed(row: dict[str, Any]) -> dict[str, Any]:
+def _take_typed(row: MessageRow) -> SpokenRow:
     """Return a message with its `full_text`; the `text` of a person's is the part that was typed."""
     text = row["text"]
     typed = keep_typed(text) if row["origin"] == Origin.HUMAN else text
@@ -241,12 +248,12 @@ def compute_observe_key(settings: ObserveSettings) -> str:
 
 
 def _build_claims(
-    spoken: list[dict[str, Any]],
+    spoken: list[SpokenRow],
     coding: bool,
     max_share: float,
     *,
     in_layers: bool,
-) -> list[dict[str, Any]]:
+) -> list[ClaimRow]:
     """Return rows of one session's claims."""
     find = _find_coding_candidates if coding else _find_personal_candidates
     candidates = list(find(spoken, in_layers))
@@ -270,7 +277,7 @@ def _build_claims(
     ]
 
 
-def _get_min_budget(spoken: list[dict[str, Any]], coding: bool) -> int:
+def _get_min_budget(spoken: list[SpokenRow], coding: bool) -> int:
     """Return the words that a session may spend at least."""
     if coding:
         return MIN_BUDGET_CODING
@@ -299,7 +306,7 @@ def _continues(claim: ClaimCandidate, following: ClaimCandidate) -> bool:
 
 
 def _find_personal_candidates(
-    spoken: list[dict[str, Any]], in_layers: bool
+    spoken: list[SpokenRow], in_layers: bool
 ) -> Iterator[ClaimCandidate]:
     """Yield the sentences of everyday talk that reach MIN_PERSONAL, and what a person tells an agent for good."""
     _, own = collect_speakers(spoken)
@@ -326,7 +333,7 @@ def _find_personal_candidates(
 
 
 def _find_coding_candidates(
-    spoken: list[dict[str, Any]], in_layers: bool
+    spoken: list[SpokenRow], in_layers: bool
 ) -> Iterator[ClaimCandidate]:
     """Yield sentences worth remembering, and persons' statements about themselves. Rejected proposals are left out."""
     refused = _find_refused_messages(spoken)
@@ -387,7 +394,7 @@ def _select_statement(
         )
 
 
-def _find_refused_messages(spoken: list[dict[str, Any]]) -> set[str]:
+def _find_refused_messages(spoken: list[SpokenRow]) -> set[str]:
     """Return ids of the model's messages whose proposals the person's next message rejects: all since the person last
     spoke.
     """
@@ -476,9 +483,7 @@ def _compose_claim_text(
     )
 
 
-def _build_claim_row(
-    claim: ClaimCandidate, more: ClaimCandidate | None
-) -> dict[str, Any]:
+def _build_claim_row(claim: ClaimCandidate, more: ClaimCandidate | None) -> ClaimRow:
     """Return the row of a claim that `more` continues."""
     row = claim.row
     text = _compose_claim_text(claim, more)

@@ -1,10 +1,9 @@
 """Claims of another memory, read from the messages that hold them (`tasks/ingest/formats/own/export.py`)."""
 
-from typing import Any
-
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_claim_id
+from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.vocabulary import SHARED
 from slowwave.tasks.ingest.formats.own.export import LEARNING
 from slowwave.tasks.observe.observe import NOT_JUDGED
@@ -13,13 +12,13 @@ TRUST = 0.8
 """Factor on another memory's confidence."""
 
 
-def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
+def build_shared_claims(messages: pa.Table) -> list[ClaimRow]:
     """Return a claim for each message that holds one. Nothing is extracted again.
 
     In: rows of MESSAGES of source `shared`. Out: rows as `extract_claims` makes them, with the observer `shared:NAME`
     and the other memory's confidence times TRUST.
     """
-    claims: list[dict[str, Any]] = []
+    claims: list[ClaimRow] = []
     for row in messages.to_pylist():
         blocks = {
             (block["name"] or "").removeprefix(LEARNING): block["text"]
@@ -29,7 +28,7 @@ def build_shared_claims(messages: pa.Table) -> list[dict[str, Any]]:
             continue
         category = blocks.get("category", "")
         session = row["session_id"]
-        claim = {
+        claim: ClaimRow = {
             "claim_id": compute_claim_id(session, row["message_id"], row["text"]),
             "session_id": session,
             "workspace": row["workspace"],

@@ -8,7 +8,6 @@ is kept only for what holds in it. An answer is kept with the proposal that it a
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum, prod
-from typing import Any
 
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.layers import BEFORE, read_sentences
@@ -16,6 +15,7 @@ from slowwave.tasks.observe.reader import KINDS, SETTLING, Reading
 from slowwave.tasks.observe.units import (
     LONGEST_ASKED,
     AnsweredTurn,
+    SpokenRow,
     Unit,
     as_reply_to,
     as_said,
@@ -376,7 +376,7 @@ def is_of_moment(text: str, *, in_layers: bool) -> bool:
 
     A text without a sentence is not.
     """
-    message: dict[str, Any] = {
+    message: SpokenRow = {
         "message_id": "",
         "speaker": None,
         "blocks": [],

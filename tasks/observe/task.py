@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
-from typing import Any
+from typing import cast
 
 import polars as pl
 import pyarrow as pa
@@ -14,6 +14,7 @@ from slowwave.engines.encoders.load import is_there
 from slowwave.engines.encoders.protocol import find_vector_space, hide_url
 from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.errors import EncoderFailed
+from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.settings import ObserveSettings, Settings
 from slowwave.schemas.tables import CLAIMS, EXCLUSIONS, MESSAGES
 from slowwave.schemas.vocabulary import (
@@ -103,7 +104,7 @@ KEYED = pa.schema(
 )
 CLAIM = (*COLUMNS, *GATE_COLUMNS, "keywords", "stems", "vector", "step_key", "trust")
 """The columns that this step writes. The others belong to dedupe and assign, and are kept."""
-NOT_PROCESSED: dict[str, Any] = {
+NOT_PROCESSED: ClaimRow = {
     "vector": None,
     "status": Status.ACTIVE,
     "reason": None,
@@ -116,8 +117,14 @@ NOT_PROCESSED: dict[str, Any] = {
     "assign_key": None,
 }
 """Columns of a claim that no later step has processed."""
-PENDING_AGAIN = {"dedupe_key": None, "supersede_key": None, "assign_key": None}
+PENDING_AGAIN: ClaimRow = {
+    "dedupe_key": None,
+    "supersede_key": None,
+    "assign_key": None,
+}
 """Columns of a claim that stands, by which the later steps process it again."""
+UNSETTLED: ClaimRow = {"supersede_key": None}
+"""The column of a claim that stands and says what it said, by which its changes are looked for again."""
 
 
 def observe_sessions(job: Job) -> StepReport:
@@ -558,7 +565,7 @@ def _extract_group_claims(
         model.record_usage(report)
 
 
-Made = dict[tuple[str, str], dict[str, Any]]
+Made = dict[tuple[str, str], ClaimRow]
 """Vector and keywords by a claim's id and summary."""
 
 
@@ -574,9 +581,9 @@ def build_claim_rows(
     Vectors and keywords of equal stored claims are reused; the others are computed.
     """
     reusable = _collect_made(stored, key)
-    rows = []
+    rows = list[ClaimRow]()
     for claim in claims.to_pylist():
-        row = {
+        row: ClaimRow = {
             **claim,
             **NOT_PROCESSED,
             "step_key": key,
@@ -584,7 +591,7 @@ def build_claim_rows(
             "keywords": [],
         }
         row["evidence_sessions"] = [claim["session_id"]]
-        row["stems"] = normalise_claim(claim["summary"]).content
+        row["stems"] = list(normalise_claim(claim["summary"]).content)
         rows.append(row | reusable.get((claim["claim_id"], claim["summary"]), {}))
     table = pa.Table.from_pylist(rows, schema=CLAIMS.schema)
     encoded = table.filter(table["vector"].is_valid())
@@ -609,7 +616,8 @@ def _collect_made(stored: pa.Table, key: str | None = None) -> Made:
     """Return the vectors and keywords of stored claims: those made under the key, or all."""
     return {
         (row["claim_id"], row["summary"]): {
-            name: row[name] for name in ("vector", "keywords")
+            "vector": row["vector"],
+            "keywords": row["keywords"],
         }
         for row in stored.to_pylist()
         if key is None or row["step_key"] == key
@@ -708,7 +716,7 @@ def extract_shard_keywords(
     )
 
 
-Rows = dict[str, dict[str, Any]]
+Rows = dict[str, ClaimRow]
 """Rows of CLAIMS by id."""
 
 
@@ -747,22 +755,28 @@ def select_changed_rows(
     return pa.Table.from_pylist(changed, schema=CLAIMS.schema)
 
 
-def _select_new_or_changed(now: Rows, old: Rows) -> list[dict[str, Any]]:
+def _select_new_or_changed(now: Rows, old: Rows) -> list[ClaimRow]:
     """Return claims that are new, were withdrawn before, or differ from the stored ones in a column of CLAIM.
 
     One that stands and says something else than before is compared and placed again.
     """
-    changed: list[dict[str, Any]] = []
+    changed: list[ClaimRow] = []
     for key, row in now.items():
         before = old.get(key)
         if before is None or before["reason"] in WITHDRAWALS:
             changed.append(row)
-        elif any(before[name] != row[name] for name in CLAIM):
+        elif _take_own_columns(before) != _take_own_columns(row):
             stands = before["status"] in (Status.ACTIVE, Status.DUPLICATE)
             is_reworded = stands and before["summary"] != row["summary"]
-            again = PENDING_AGAIN if is_reworded else {"supersede_key": None}
-            changed.append({**before, **{name: row[name] for name in CLAIM}, **again})
+            again = PENDING_AGAIN if is_reworded else UNSETTLED
+            changed.append(before | _take_own_columns(row) | again)
     return changed
+
+
+def _take_own_columns(row: ClaimRow) -> ClaimRow:
+    """Return the columns of a claim that this step writes."""
+    own = {name: value for name, value in row.items() if name in CLAIM}
+    return cast("ClaimRow", own)
 
 
 def _release_duplicates(
@@ -770,9 +784,9 @@ def _release_duplicates(
     old: Rows,
     withdrawn: Collection[str],
     written: Collection[str],
-) -> list[dict[str, Any]]:
+) -> list[ClaimRow]:
     """Return the duplicates of withdrawn claims as active claims, without those that are written already."""
-    active = {
+    active: ClaimRow = {
         "status": Status.ACTIVE,
         "reason": None,
         "canonical_id": None,

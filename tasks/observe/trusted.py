@@ -1,10 +1,10 @@
 """Give claims the trust of their words (`tasks/trust.py`)."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import pyarrow as pa
 
+from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import TRUST
 from slowwave.schemas.vocabulary import OWN, Trust, find_least_trust
 from slowwave.tasks.trust import UNKNOWN, MessageTrust
@@ -45,7 +45,7 @@ def weigh_claims(
 
 
 def _weigh_claim(
-    row: Mapping[str, Any],
+    row: ClaimRow,
     texts: Mapping[str, str],
     trust: Mapping[str, MessageTrust],
 ) -> Trust:

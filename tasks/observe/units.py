@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.worth import (
     count_feature_words,
@@ -33,11 +33,18 @@ EMPHASIS = re.compile(
 )
 
 
+class SpokenRow(MessageRow, total=False):
+    """A spoken message, a person's with the text that was typed."""
+
+    full_text: str
+    """The text with what was quoted or pasted."""
+
+
 @dataclass(frozen=True, slots=True)
 class TurnSentences:
     """A message and its sentences."""
 
-    row: dict[str, Any]
+    row: SpokenRow
     sentences: list[Sentence]
 
     @property
@@ -162,7 +169,7 @@ class Unit:
     """The turn that it answers, if it is too short to be understood alone."""
 
     @property
-    def row(self) -> dict[str, Any]:
+    def row(self) -> SpokenRow:
         """Its message."""
         return self.spoken.turn.row
 
@@ -218,7 +225,7 @@ def _join_idle(
 
 
 def list_sentences(
-    spoken: Sequence[dict[str, Any]], least_said: int = MIN_WORDS
+    spoken: Sequence[SpokenRow], least_said: int = MIN_WORDS
 ) -> Iterator[SpokenSentence]:
     """Yield every sentence of MIN_WORDS or more of a session's spoken messages (rows of MESSAGES in order), and a
     person's of `least_said` or more.
@@ -255,7 +262,7 @@ def list_sentences(
         last = turn
 
 
-def extract_units(spoken: Sequence[dict[str, Any]]) -> Iterator[Unit]:
+def extract_units(spoken: Sequence[SpokenRow]) -> Iterator[Unit]:
     """Yield the sentences that may become claims. Repeats, and headings of a following sentence, are left out.
 
     If a model takes part in the session, a person's questions and answers of one word are yielded too, since somebody
@@ -299,7 +306,7 @@ def _build_unit(
     )
 
 
-def is_aided(spoken: Sequence[dict[str, Any]]) -> bool:
+def is_aided(spoken: Sequence[SpokenRow]) -> bool:
     """Return True if a model takes part in a session."""
     return any(row["origin"] == Origin.MODEL for row in spoken)
 
@@ -430,7 +437,7 @@ def _asks_for_before(question: str) -> bool:
 
 
 def collect_speakers(
-    spoken: Sequence[dict[str, Any]],
+    spoken: Sequence[SpokenRow],
 ) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the names of the speakers, and the lower-cased words in them with their short forms."""
     names = tuple(sorted({r["speaker"] for r in spoken if r["speaker"]}))

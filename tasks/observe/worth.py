@@ -21,11 +21,11 @@ from importlib.resources import files
 from itertools import pairwise
 from math import exp, fsum, log, log1p
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe import categories as lex
 from slowwave.text.sentences import Sentence
@@ -203,7 +203,7 @@ class TurnPlace:
     calls_tool: bool
 
 
-def place_turns(spoken: Sequence[dict[str, Any]]) -> list[TurnPlace]:
+def place_turns(spoken: Sequence[MessageRow]) -> list[TurnPlace]:
     """Return the place of each message among the spoken ones of a session (rows of MESSAGES in order)."""
     # padded with a place before the first message and one after the last
     words = [0, *(len(row["text"].split()) for row in spoken), 0]

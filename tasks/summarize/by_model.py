@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from pydantic import Field
 
 from slowwave.engines.llm.protocol import NON_EMPTY, AnswerModel, Completion, Request
 from slowwave.schemas.counters import Count, CountByKind
+from slowwave.schemas.rows import MessageRow, SummaryRow
 from slowwave.schemas.settings import ExtractSettings
 from slowwave.schemas.tables import CLAIMS, MESSAGES, PASSAGES, SUMMARIES, Table
 from slowwave.schemas.vocabulary import SummaryScope
@@ -103,7 +104,7 @@ class ParsedSummary:
 
 
 def build_gist_requests(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[MessageRow],
     library: Library,
     count: Counter,
     window: int,
@@ -129,7 +130,7 @@ def build_gist_requests(
     ]
 
 
-def needs_gist(row: Mapping[str, Any], extract: ExtractSettings) -> bool:
+def needs_gist(row: MessageRow, extract: ExtractSettings) -> bool:
     """Return True if a message is long enough for a model to write its gist."""
     return len(row["text"].split()) >= extract.gist_words
 
@@ -325,10 +326,14 @@ class SummaryWriter:
         ]
 
     def _build_requests(self, drafts: Sequence[Draft]) -> list[Request]:
-        prompts = self.model.library, self.model.count, self.model.llm.context_window
         return [
             build_summary_request(
-                d, self._get_topic_info(d), self.get_words(d.tier), *prompts
+                draft=d,
+                about=self._get_topic_info(d),
+                max_words=self.get_words(d.tier),
+                library=self.model.library,
+                count=self.model.count,
+                window=self.model.llm.context_window,
             )
             for d in drafts
         ]
@@ -355,7 +360,7 @@ class SummaryWriter:
 
 
 def measure_summaries(
-    store: Store, rows: Sequence[Mapping[str, Any]], window: int
+    store: Store, rows: Sequence[SummaryRow], window: int
 ) -> list[Coherence]:
     """Return the measures of some rows of SUMMARIES against their stored members.
 
@@ -397,7 +402,7 @@ def measure_summaries(
     return measure_coherence(rows, summaries | claims | spoken, before)
 
 
-def _read_messages(store: Store, sessions: Iterable[str]) -> list[dict[str, Any]]:
+def _read_messages(store: Store, sessions: Iterable[str]) -> list[MessageRow]:
     """Return the messages of some sessions that have a text, in order."""
     columns = ["message_id", "session_id", "text", "speaker", "ts", "seq"]
     messages = (
@@ -422,7 +427,7 @@ def _read_message_vectors(
 
 
 def _build_message_members(
-    messages: Iterable[Mapping[str, Any]], vectors: Mapping[str, list[Sequence[float]]]
+    messages: Iterable[MessageRow], vectors: Mapping[str, list[Sequence[float]]]
 ) -> dict[str, MeasuredMember]:
     """Return messages as members, each with the mean vector of its passages."""
     members: dict[str, MeasuredMember] = {}
@@ -440,7 +445,7 @@ def _build_message_members(
 
 
 def _join_earlier_messages(
-    messages: Iterable[Mapping[str, Any]], window: int
+    messages: Iterable[MessageRow], window: int
 ) -> dict[str, str]:
     """Return by message the text of the `window` messages before it in its session."""
     talk: defaultdict[str, list[str]] = defaultdict(list)

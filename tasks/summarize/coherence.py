@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from slowwave.schemas.counters import CountByKind
+from slowwave.schemas.rows import SummaryRow
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.quotes import is_unspaced
 from slowwave.text.pyramid import MASTER
@@ -53,7 +53,7 @@ class Coherence:
 
 
 def measure_coherence(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[SummaryRow],
     members: Mapping[str, MeasuredMember],
     before: Mapping[str, str] | None = None,
 ) -> list[Coherence]:
@@ -102,7 +102,7 @@ def measure_coherence(
 
 
 def _compute_coverage(
-    row: Mapping[str, Any], stems: Mapping[str, Set[str]], counts: Mapping[str, int]
+    row: SummaryRow, stems: Mapping[str, Set[str]], counts: Mapping[str, int]
 ) -> float | None:
     """Return the weighted share of the members' stems that the summary contains, or None if they have none.
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TypedDict, cast
 
 import polars as pl
 import pyarrow as pa
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from slowwave.engines.llm.budget import estimate_tokens
 from slowwave.schemas.counters import Count
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import MessageRow, SummaryRow
 from slowwave.schemas.settings import PyramidSettings
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPICS, TRUST
 from slowwave.schemas.vocabulary import (
@@ -117,7 +118,19 @@ DRAFTS = pa.schema(
 WRITTEN = pa.schema(
     [("place", pa.int64()), ("scope_id", pa.string()), ("text", pa.string())]
 )
-NO_OUTLINE: dict[str, Any] = {"title": None, "told": None, "texts": []}
+
+
+class SessionOutline(TypedDict):
+    """What is written of a session without a model, as in TOLD."""
+
+    title: str | None
+    told: str | None
+    """The master summary."""
+    texts: list[str]
+    """Of each message the sentences worth remembering."""
+
+
+NO_OUTLINE: SessionOutline = {"title": None, "told": None, "texts": []}
 TOLD = pa.schema(
     [(name, pa.string()) for name in ("session_id", "title", "told")]
     + [("texts", pa.list_(pa.string()))]
@@ -130,7 +143,7 @@ class Scope:
 
     scope: str
     id: str
-    about: Mapping[str, Any]
+    about: Mapping[str, str | None]
     """The `title` and `workspace` of its summaries."""
     pyramid: Pyramid
     before: Mapping[str, Group]
@@ -379,7 +392,7 @@ def _grow_and_store(
     masters = {scope.id: scope.master_text for scope in scopes}
     write = narrator.write if narrator else partial(_extract_texts, job, key, masters)
     grown = grow_many([scope.growth for scope in scopes], write)
-    rows: list[dict[str, object]] = []
+    rows: list[SummaryRow] = []
     gone: list[str] = []
     waiting: set[str] = set()
     for scope, result in zip(scopes, grown, strict=True):
@@ -467,7 +480,7 @@ def _build_summary_rows(
     made: Iterable[str],
     master_title: str | None,
     key: str,
-) -> Iterator[dict[str, object]]:
+) -> Iterator[SummaryRow]:
     """Yield rows of SUMMARIES for some groups; a master without a title gets `master_title`."""
     for group_id in made:
         group = groups[group_id]
@@ -479,7 +492,8 @@ def _build_summary_rows(
             key=key,
         )
         title = row["title"] or (master_title if row["tier"] == MASTER else None)
-        yield {**row, "title": title, TRUST: scope.find_trust(group, groups)}
+        trust = scope.find_trust(group, groups)
+        yield row | {"title": title, "trust": trust}
 
 
 def _close_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None:
@@ -498,7 +512,7 @@ def _close_writer(job: Job, narrator: SummaryWriter, report: StepReport) -> None
 
 def _store_summaries(
     job: Job,
-    rows: list[dict[str, object]],
+    rows: list[SummaryRow],
     gone: Iterable[str],
     report: StepReport,
 ) -> None:
@@ -550,9 +564,9 @@ def weigh_shard(shard: pa.Table, *, every: int, words: int) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=TOLD)
 
 
-def _group_by_session(messages: pa.Table) -> defaultdict[str, list[dict[str, Any]]]:
+def _group_by_session(messages: pa.Table) -> defaultdict[str, list[MessageRow]]:
     """Return messages by session, in order."""
-    by_session: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    by_session: defaultdict[str, list[MessageRow]] = defaultdict(list)
     for row in messages.sort_by(
         [("session_id", "ascending"), ("seq", "ascending")]
     ).to_pylist():
@@ -685,7 +699,7 @@ def _build_topic_scopes(
 def _build_scope(
     scope: str,
     scope_id: str,
-    about: Mapping[str, Any],
+    about: Mapping[str, str | None],
     pyramid: Pyramid,
     members: list[Member],
     shape: Shape,
@@ -712,7 +726,7 @@ def _build_scope(
 
 
 def build_session_members(
-    rows: Sequence[Mapping[str, Any]], texts: Sequence[str], *, whole: bool
+    rows: Sequence[MessageRow], texts: Sequence[str], *, whole: bool
 ) -> list[Member]:
     """Return a session's messages as members with these texts; with `whole`, for a model, with token counts and
     speakers.
@@ -813,7 +827,7 @@ def keep_own_words(
 
 
 def _find_trust(
-    row: Mapping[str, Any], trust: Mapping[str, MessageTrust], *, whole: bool
+    row: MessageRow, trust: Mapping[str, MessageTrust], *, whole: bool
 ) -> Trust:
     """Return the trust of a summarised message.
 
@@ -857,7 +871,7 @@ def _outline_sessions(
     messages: pa.Table,
     key: str,
     every: int,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, SessionOutline]:
     """Return by session what is written without a model: title, master summary, and texts of messages."""
     words = job.settings.pyramid.get_words(MASTER)
     step = ShardStep(
@@ -889,14 +903,22 @@ def _load_sealed_pyramids(
     rows = rows.sort("scope_id", "tier", "seq")
     for row in rows.iter_rows(named=True):
         pyramid = pyramids.setdefault(row["scope_id"], Pyramid())
-        if row["tier"] == MASTER:
-            pyramid.master = _build_group(row)
+        group = _build_group(cast("SummaryRow", row))
+        if group.tier == MASTER:
+            pyramid.master = group
         else:
-            pyramid.tiers.setdefault(row["tier"], []).append(_build_group(row))
+            pyramid.tiers.setdefault(group.tier, []).append(group)
     return pyramids
 
 
-def _build_group(row: dict[str, Any]) -> Group:
-    names = ("text", "first_at", "last_at", "sealed")
-    own = {name: row[name] for name in names} | {"stale": bool(row["stale"])}
-    return Group(row["tier"], row["seq"], tuple(row["member_ids"]), **own)
+def _build_group(row: SummaryRow) -> Group:
+    return Group(
+        tier=row["tier"],
+        seq=row["seq"],
+        members=tuple(row["member_ids"]),
+        text=row["text"],
+        first_at=row["first_at"],
+        last_at=row["last_at"],
+        sealed=row["sealed"],
+        stale=bool(row["stale"]),
+    )

@@ -8,12 +8,12 @@ jokes and what is only imagined are not requests, and what answers them is not a
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.reader import KINDS, Reading, load_reader
 from slowwave.tasks.observe.statements import LIKELY
-from slowwave.tasks.observe.units import SpokenSentence, list_sentences
+from slowwave.tasks.observe.units import SpokenRow, SpokenSentence, list_sentences
 from slowwave.tasks.observe.worth import load_worth_model
 from slowwave.text.foreign import keep_typed
 from slowwave.text.summarise import (
@@ -62,7 +62,7 @@ class WeighedSentence:
     """The sentence with its message and the turn before."""
 
 
-def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
+def weigh_sentences(spoken: Sequence[MessageRow]) -> list[WeighedSentence]:
     """Return the sentences of a session's messages (in order, with text, origin, blocks and speaker), weighed."""
     sentences = list(list_sentences(list(_number_typed(spoken))))
     worth = load_worth_model().compute_worth(
@@ -74,7 +74,7 @@ def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
         asks = sentence.turn.is_question(sentence.at)
         weighed.append(
             WeighedSentence(
-                turn=row["message_id"],
+                turn=int(row["message_id"]),
                 text=sentence.text.rstrip("?") + "?" if asks else sentence.text,
                 by_person=row["origin"] == Origin.HUMAN,
                 by_model=row["origin"] == Origin.MODEL,
@@ -87,12 +87,17 @@ def weigh_sentences(spoken: Sequence[dict[str, Any]]) -> list[WeighedSentence]:
     return weighed
 
 
-def _number_typed(spoken: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _number_typed(spoken: Sequence[MessageRow]) -> Iterator[SpokenRow]:
     """Yield messages with their numbers as ids, a person's with what was typed of it, or all if nothing was."""
     for number, row in enumerate(spoken):
         text = row["text"]
         typed = keep_typed(text) if row["origin"] == Origin.HUMAN else text
-        yield {**row, "message_id": number, "text": typed or text}
+        yield {
+            **row,
+            "message_id": str(number),
+            "text": typed or text,
+            "full_text": text,
+        }
 
 
 def title_session(sentences: Sequence[WeighedSentence]) -> str | None:
@@ -106,7 +111,7 @@ def title_session(sentences: Sequence[WeighedSentence]) -> str | None:
 def tell_session(
     sentences: Sequence[WeighedSentence],
     max_words: int,
-    spoken: Sequence[dict[str, Any]] = (),
+    spoken: Sequence[MessageRow] = (),
 ) -> str | None:
     """Return a session's master summary, or None if no agent or no person took part.
 
@@ -270,7 +275,7 @@ def _tell_open(
 
 
 def cut_to_worthy_sentences(
-    sentences: Sequence[WeighedSentence], spoken: Sequence[dict[str, Any]], every: int
+    sentences: Sequence[WeighedSentence], spoken: Sequence[MessageRow], every: int
 ) -> list[str]:
     """Return the text of each message cut to its sentences worth remembering, or empty.
 
