@@ -78,7 +78,7 @@ from slowwave.tasks.ingest.task import TRESPASS, read_transcripts
 from slowwave.tasks.ingest.transcripts import redact_path
 from slowwave.tasks.observe.exclusions import CLAIM, MESSAGE
 from slowwave.tasks.publish.task import find_run_release, publish_release
-from slowwave.text.rarity import is_echo
+from slowwave.text.rarity import adds_little
 from slowwave.text.words import count_noun, singular_words
 
 ROWS = ("session", "message", "claim", "merge", "summary", "topic")
@@ -506,7 +506,7 @@ def _find_telling(
     found = {
         row["message_id"]
         for row in answers
-        if row["message_id"] not in stating and is_echo(row["text"], words)
+        if row["message_id"] not in stating and adds_little(row["text"], words)
     }
     is_own = not singular_words(left_out[own].hide(said[at]["text"]))
     return found | {own} if is_own else found

@@ -158,7 +158,7 @@ def _find_echoes(
             continue
         changed = ChangedClaim.from_texts(row["summary"], later["summary"])
         for sentence in split_sentences(text):
-            if changed.is_echoed(singular_words(sentence.text)):
+            if changed.is_repeated(singular_words(sentence.text)):
                 yield sentence.text, row
 
 

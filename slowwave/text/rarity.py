@@ -21,8 +21,8 @@ RESTATED = 0.7
 """Least weight of a claim's words, as a share, in a sentence that states it in other words."""
 VALUE = 0.5
 """Least weight of a value's words, as a share, in a sentence that has the value."""
-ECHOED = 0.5
-"""A sentence echoes a claim if the claim has at least this share of the weight of its words."""
+ADDS_LITTLE = 0.5
+"""A sentence adds little to a claim if the claim has at least this share of the weight of its words."""
 SHORT_VALUE = 3
 """An old value of at most so many words must stand whole in a sentence that states the claim; of a longer one its
 rarest word is enough."""
@@ -102,19 +102,19 @@ class ChangedClaim:
             and not self.has_new_value(sentence)
         )
 
-    def is_echoed(self, sentence: Set[str]) -> bool:
-        """Return True if a sentence says nothing but the claim, or a part of it, and some of the old value."""
+    def is_repeated(self, sentence: Set[str]) -> bool:
+        """Return True if a sentence has no word but the claim's, and one of the old value."""
         return sentence <= self.words and bool(sentence & self.old_value)
 
 
-def is_echo(text: str, claim: Set[str]) -> bool:
-    """Return True if each sentence of a text says hardly more than a claim (its singular words), or a part of it.
+def adds_little(text: str, claim: Set[str]) -> bool:
+    """Return True if each sentence of a text has few words of weight that a claim (its singular words) lacks.
 
-    A text without sentences, as that of a message that is a tool call alone, is not an echo.
+    Return False for a text without sentences, as that of a message that is a tool call alone.
     """
     sentences = [singular_words(one.text) for one in split_sentences(text)]
     return bool(sentences) and all(
-        weigh_share(words, claim) >= ECHOED for words in sentences
+        weigh_share(words, claim) >= ADDS_LITTLE for words in sentences
     )
 
 

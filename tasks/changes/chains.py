@@ -265,7 +265,7 @@ def _add_restated_claims(
             is_answer = row["answered"] in claim["message_ids"][:1]
             said = [read(one) for one in re.split(SENTENCE_END, row["text"])]
             if any(map(changed.is_stated, said)) or (
-                is_answer and any(map(changed.is_echoed, said))
+                is_answer and any(map(changed.is_repeated, said))
             ):
                 claims_of[row["passage_id"]].setdefault(
                     claim["claim_id"], claim | {"chain_likely": likely}

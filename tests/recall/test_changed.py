@@ -14,7 +14,7 @@ from slowwave.flows.nightly import run_night
 from slowwave.recall.hits import Change, Successor, mark_sentences
 from slowwave.recall.release.view import format_later
 from slowwave.schemas.settings import Settings
-from slowwave.text.rarity import ChangedClaim, is_echo
+from slowwave.text.rarity import ChangedClaim, adds_little
 from slowwave.text.words import singular_words
 from tests.command_line import typed
 from tests.talk_files import session
@@ -116,17 +116,17 @@ def test_a_sentence_with_more_than_the_claim_is_no_echo(
     said: str, *, echoes: bool
 ) -> None:
     changed = ChangedClaim.from_texts("The queue is RabbitMQ", "The queue is NATS")
-    assert changed.is_echoed(singular_words(said)) is echoes
+    assert changed.is_repeated(singular_words(said)) is echoes
     restored = ChangedClaim.from_texts(
         "The queue is RabbitMQ", "We went back: the queue is RabbitMQ again"
     )
-    assert not restored.is_echoed(singular_words(said))
+    assert not restored.is_repeated(singular_words(said))
 
 
 def test_a_message_without_words_echoes_nothing() -> None:
     claim = singular_words("The queue is RabbitMQ")
-    assert is_echo("The queue: RabbitMQ.", claim)
-    assert not is_echo("", claim)
+    assert adds_little("The queue: RabbitMQ.", claim)
+    assert not adds_little("", claim)
 
 
 def test_the_command_line_marks_the_other_line_of_a_turn(store: Path) -> None:
