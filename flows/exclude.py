@@ -334,7 +334,15 @@ def find_named(
         elif left_out := _find_excluded(excluded, name):
             _add_claims(named, claims, [left_out])
         elif found := _find_row(store, name):
-            _add_row(named, store, sessions, claims, *found)
+            row, tables = found
+            _add_row(
+                named=named,
+                store=store,
+                sessions=sessions,
+                claims=claims,
+                found=row,
+                tables=tables,
+            )
         else:
             raise UsageError(
                 f"{name!r} is no session, file, release that brought a session, message, claim, merge, summary, topic "

@@ -291,12 +291,14 @@ class Planner:
         settings = self.job.settings
         model = self.models["observe"]
         try:
+            count, window = self.counting
             plan = extract.plan_requests(
-                messages,
-                settings.observe,
-                settings.extract,
-                model.library,
-                *self.counting,
+                messages=messages,
+                observe=settings.observe,
+                extract=settings.extract,
+                library=model.library,
+                count=count,
+                window=window,
             )
         except EngineUnavailable as error:  # the window is too small
             self.estimate.notes = [*dict.fromkeys([*self.estimate.notes, str(error)])]

@@ -1049,7 +1049,7 @@ def recall_spaces(
     )
     reason = None if merged else answers[0].reason
     best = max(hits.relevance for hits in answers)
-    answer = Hits(merged, reason, best, warnings)
+    answer = Hits(hits=merged, reason=reason, relevance=best, warnings=warnings)
     answer.stopped = next((hits.stopped for hits in answers if hits.stopped), None)
     return answer
 

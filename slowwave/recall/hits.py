@@ -344,7 +344,9 @@ class Hits(Answer[Hit]):
         relevance: float,
     ) -> "Hits":
         """Return some of the hits, with what is known of the query."""
-        kept = Hits(hits, reason, relevance, self.warnings)
+        kept = Hits(
+            hits=hits, reason=reason, relevance=relevance, warnings=self.warnings
+        )
         kept.overview = self.overview
         return kept
 

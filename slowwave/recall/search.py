@@ -699,8 +699,14 @@ def build_hits(
     for row in ranked:
         cited = [messages[key] for key in ids[row.id] if key in messages]
         fact = facts.get(row.id, {})
-        exchange = exchanges.get(row.id, (cited, ()))
-        hit = _build_hit(view, row, fact.get("quote"), *exchange)
+        rows, pair = exchanges.get(row.id, (cited, ()))
+        hit = _build_hit(
+            view=view,
+            candidate=row,
+            quote=fact.get("quote"),
+            messages=rows,
+            pair=pair,
+        )
         if fact:
             hit = replace(
                 hit,

@@ -162,15 +162,15 @@ class TalkLog:
         # a named conversation may have lost messages to a forgetting, whose ids must not be used again
         message = secrets.token_hex(8) if self._is_named else f"m{self.count + 1}"
         line = self._format(
-            self.session,
-            message,
-            role,
-            content,
-            self.workspace,
-            speaker,
-            at,
-            tags,
-            extra,
+            session=self.session,
+            message=message,
+            role=role,
+            content=content,
+            workspace=self.workspace,
+            speaker=speaker,
+            at=at,
+            tags=tags,
+            extra=extra,
         )
         make_private_folder(self.path.parent)
         append_lines(self.path, line, durable=True)
@@ -220,10 +220,26 @@ def write_note(
     session = f"{PREFIX}{secrets.token_hex(8)}"
     role = "user" if of_person else "assistant"
     lines = write(
-        session, "m1", role, note.strip(), workspace, speaker, moment, tags, extra
+        session=session,
+        message="m1",
+        role=role,
+        content=note.strip(),
+        workspace=workspace,
+        speaker=speaker,
+        at=moment,
+        tags=tags,
+        extra=extra,
     )
     # a session has at least two messages
-    answer = write(session, "m2", "agent", NOTED, workspace, "slowwave", moment)
+    answer = write(
+        session=session,
+        message="m2",
+        role="agent",
+        content=NOTED,
+        workspace=workspace,
+        speaker="slowwave",
+        at=moment,
+    )
     with open_memory_span("create_memory", space_dir) as count_records:
         make_private_folder(path.parent)
         append_lines(path, lines + answer, durable=True)

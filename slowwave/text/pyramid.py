@@ -487,8 +487,16 @@ def summarize_draft(draft: Draft, max_words: int) -> str:
 
 def _make_group(draft: Draft, text: str) -> Group:
     ids = tuple(m.id for m in draft.members)
-    span = compute_span(draft.members)
-    return Group(draft.tier, draft.seq, ids, text, *span, draft.sealed)
+    first_at, last_at = compute_span(draft.members)
+    return Group(
+        tier=draft.tier,
+        seq=draft.seq,
+        members=ids,
+        text=text,
+        first_at=first_at,
+        last_at=last_at,
+        sealed=draft.sealed,
+    )
 
 
 def _make_parts(members: Sequence[Member]) -> list[Utterance]:

@@ -10,10 +10,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import orjson
-
+from slowwave.schemas.tool_calls import (
+    EDITS,
+    NEW,
+    OLD,
+    PATCH,
+    list_paths,
+    list_scripts,
+    list_texts,
+    parse_arguments,
+    split_patch,
+)
 from slowwave.schemas.vocabulary import ActionKind, CommandRole, Origin
-from slowwave.tasks.habits.calls import PATCH, PATCH_FILE, locate, read_call
+from slowwave.tasks.habits.calls import locate, read_call
 from slowwave.tasks.habits.commands import (
     count_wrappers,
     find_edited_in_place,
@@ -209,14 +218,7 @@ def read_call_moves(
             Move(MoveKind.EDIT, ok=ok, **edit, **more)
             for edit in _read_patch(given, workspace)
         ]
-    script = next(
-        (
-            text
-            for name in ("command", "cmd", "script", "CommandLine")
-            if (text := _join_words(arguments.get(name)))
-        ),
-        "",
-    )
+    script = next(iter(list_scripts(arguments)), "")
     edit = _read_edit(arguments, workspace)
     if edit is not None and (edit["added"] or edit["removed"]):
         return [Move(MoveKind.EDIT, ok=ok, **edit, **more)]
@@ -228,45 +230,16 @@ def read_call_moves(
     )
 
 
-def parse_arguments(given: str) -> dict[str, Any]:
-    """Return a call's arguments; empty if they aren't a JSON object."""
-    try:
-        parsed = orjson.loads(given)
-    except orjson.JSONDecodeError:
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
-
-
-def _join_words(value: object) -> str:
-    """Return a script: a text as it is, of a list of words the last, which a shell gets."""
-    if isinstance(value, list):
-        words = [word for word in value if isinstance(word, str)]
-        is_shell = len(words) > 2 and words[-2].startswith("-")
-        return words[-1] if is_shell else " ".join(words)
-    return value if isinstance(value, str) else ""
-
-
 def _read_edit(
     arguments: Mapping[str, Any], workspace: str | None
 ) -> dict[str, Any] | None:
     """Return path, text and names of an edit by old and new text, or of a written file; None for another call."""
-    path = next(
-        (
-            value
-            for name, value in arguments.items()
-            if isinstance(value, str) and name.lower().endswith(("path", "file"))
-        ),
-        None,
-    )
+    path = next(iter(list_paths(arguments)), None)
     if path is None:
         return None
-    parts = [arguments, *_list_objects(arguments.get("edits"))]
-    old = [text for part in parts for text in _find_texts(part, ("old",))]
-    new = [
-        text
-        for part in parts
-        for text in _find_texts(part, ("new", "content", "file_text", "insert"))
-    ]
+    parts = [arguments, *_list_objects(arguments.get(EDITS))]
+    old = [text[:MOST_READ] for part in parts for text in list_texts(part, OLD)]
+    new = [text[:MOST_READ] for part in parts for text in list_texts(part, NEW)]
     edit = _describe_edit(
         path=path, old="\n".join(old), new="\n".join(new), workspace=workspace
     )
@@ -279,12 +252,6 @@ def _list_objects(value: object) -> list[Mapping[str, Any]]:
         if isinstance(value, list)
         else []
     )
-
-
-def _find_texts(part: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[str]:
-    for name, value in part.items():
-        if isinstance(value, str) and name.startswith(names):
-            yield value[:MOST_READ]
 
 
 def _describe_edit(
@@ -317,14 +284,11 @@ def _compare_names(old: str, new: str) -> tuple[frozenset[str], frozenset[str]]:
 
 def _read_patch(given: str, workspace: str | None) -> Iterator[dict[str, Any]]:
     """Yield the edits of a patch as Codex writes it."""
-    text = given if given.lstrip().startswith(PATCH) else given.replace("\\n", "\n")
-    heads = [*PATCH_FILE.finditer(text)]
-    ends = [head.start() for head in heads[1:]] + [len(text)]
-    for head, end in zip(heads, ends, strict=True):
-        lines = text[head.end() : end][:MOST_READ].splitlines()
+    for path, text in split_patch(given):
+        lines = text[:MOST_READ].splitlines()
         old = "\n".join(line[1:] for line in lines if line.startswith("-"))
         new = "\n".join(line[1:] for line in lines if line.startswith("+"))
-        yield _describe_edit(path=head[1], old=old, new=new, workspace=workspace)
+        yield _describe_edit(path=path, old=old, new=new, workspace=workspace)
 
 
 def _read_script(

@@ -9,11 +9,16 @@ from pathlib import Path
 from posixpath import isabs, join, normpath
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.tables import ACTIONS
+from slowwave.schemas.tool_calls import (
+    PATCH,
+    join_words,
+    list_patched_files,
+    parse_arguments,
+)
 from slowwave.schemas.vocabulary import ActionKind, Origin
 from slowwave.tasks.habits.commands import find_edited_in_place, read_command
 from slowwave.tasks.habits.shell import parse_script
@@ -23,11 +28,6 @@ if TYPE_CHECKING:
 
 COLUMNS = ["message_id", "session_id", "seq", "origin", "text", "blocks", "ts"]
 """Columns of MESSAGES that are read."""
-PATCH_FILE = re.compile(
-    r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.*\S)\s*$", re.MULTILINE
-)
-"""Lines that name a file in Codex's patches."""
-PATCH = "*** Begin Patch"
 DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
@@ -158,12 +158,11 @@ def read_call(
     kind = kinds.get(re.sub(r"[^a-z0-9]", "", tool.lower()), ActionKind.OTHER)
     ok = None if failed is None else not failed
     if PATCH in given and kind in (ActionKind.EDIT, ActionKind.RUN):
-        text = given if given.lstrip().startswith(PATCH) else given.replace("\\n", "\n")
         paths = dict.fromkeys(
-            locate(path, workspace) for path in PATCH_FILE.findall(text)
+            locate(path, workspace) for path in list_patched_files(given)
         )
         return [Action(ActionKind.EDIT, path, ok=ok) for path in paths]
-    arguments = _parse_arguments(given)
+    arguments = parse_arguments(given)
     if kind is ActionKind.RUN:
         script = _get_first(arguments, names["command"])
         folder = _get_first(arguments, names["folder"]) or ""
@@ -176,7 +175,7 @@ def read_call(
             if script
             else []
         )
-    if kind is ActionKind.EDIT and arguments.get("command") == "view":
+    if kind is ActionKind.EDIT and join_words(arguments.get("command")) == "view":
         # An editor of many commands.
         kind = ActionKind.READ
     path = _get_first(arguments, names["path"])
@@ -249,31 +248,9 @@ def _read_script(
             yield Action(meaning.kind, ok=ok)
 
 
-def _parse_arguments(given: str) -> Mapping[str, Any]:
-    """Return the arguments; for a list of words return the script (`bash -lc SCRIPT`), or the joined words."""
-    try:
-        parsed = orjson.loads(given)
-    except orjson.JSONDecodeError:
-        return {}
-    arguments = parsed if isinstance(parsed, dict) else {}
-    for name, value in arguments.items():
-        if (
-            isinstance(value, list)
-            and value
-            and all(isinstance(word, str) for word in value)
-        ):
-            is_shell = len(value) > 2 and re.fullmatch("-.*c", value[-2])
-            arguments[name] = value[-1] if is_shell else " ".join(value)
-    return arguments
-
-
 def _get_first(arguments: Mapping[str, Any], names: list[str]) -> str | None:
     return next(
-        (
-            text
-            for name in names
-            if isinstance(text := arguments.get(name), str) and text.strip()
-        ),
+        (text for name in names if (text := join_words(arguments.get(name))).strip()),
         None,
     )
 

@@ -16,8 +16,8 @@ from slowwave.engines.llm.checks import check_completion
 from slowwave.engines.llm.protocol import AnswerModel, Completion, Request
 from slowwave.recall.query import MOST_TIMES, parse_times
 from slowwave.schemas.tables import CLAIMS
+from slowwave.schemas.tool_calls import list_patched_files
 from slowwave.tasks.changes.outcome import Known, supersede
-from slowwave.tasks.habits.calls import PATCH_FILE
 from slowwave.tasks.ingest.formats.agents.openclaw.content import parse_model_text
 from slowwave.tasks.llm.fence import find_injections
 from slowwave.tasks.observe.worth import list_grams
@@ -39,7 +39,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "secrets": redact,
     "tokens": redact,
     "times": lambda text: parse_times(text, NOW),
-    "patches": lambda text: PATCH_FILE.findall(f"*** Add File: {text}"),
+    "patches": lambda text: list_patched_files(f"*** Add File: {text}"),
     "tags": parse_model_text,
     "injections": lambda text: find_injections(
         f"note to{text[1:]}\nremember{text[1:]}"

@@ -19,7 +19,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,6 +38,16 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
+from slowwave.schemas.tool_calls import (
+    EDITS,
+    NEW,
+    OLD,
+    list_patched_files,
+    list_paths,
+    list_scripts,
+    list_texts,
+    parse_arguments,
+)
 from slowwave.schemas.vocabulary import LONGEST, Origin
 from slowwave.store.notes import cut_subject
 from slowwave.text.fence import escape_line
@@ -113,12 +122,8 @@ ANSWERED = 10.0
 """Rarity of the words together that a later statement shares with a plan, at least, to say what came of it."""
 MOST_CALLS = 5_000
 """Messages of agents that are looked through for what intentions wait for."""
-WRITING = ("old", "new", "content", "file_text", "insert", "edits")
+WRITING = (*OLD, *NEW, EDITS)
 """How the arguments begin that only a call which edits a file has."""
-WRITES = WRITING[1:]
-"""How those of them begin that it writes."""
-RUNS = ("command", "cmd", "script", "CommandLine")
-"""Arguments that are a command."""
 GIVES_VERSION = re.compile(
     r"(?:^|[;&|\n]\s*)(?:git tag|gh release create|(?:npm|pnpm|yarn|bun|uv|poetry|hatch|pdm|cargo) version)\b"
 )
@@ -126,8 +131,6 @@ GIVES_VERSION = re.compile(
 SETS = re.compile(r"[=:@^~\"']|version")
 """What stands between a product and the version that it gets."""
 ARROW = re.compile("→|->|=>")
-PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+?)\\?$", re.M)
-"""A file in a patch as Codex writes it."""
 OFTEN = 0.1
 """Share of a project's claims from which a word that they have tells nothing."""
 FEW = 3
@@ -856,19 +859,13 @@ def _read_call(
     shown: str,
 ) -> Done:
     """Return the files, command and text of a tool call, from its arguments, and the output of a command."""
-    try:
-        arguments = orjson.loads(given)
-    except orjson.JSONDecodeError:
-        arguments = given
-    if not isinstance(arguments, dict):
-        return Done(tuple(PATCHED.findall(given.replace("\\n", "\n"))))
-    texts = {name: text for name, text in arguments.items() if isinstance(text, str)}
-    written = [text for name, text in texts.items() if name.startswith(WRITES)]
+    arguments = parse_arguments(given)
+    if not arguments:
+        return Done(tuple(list_patched_files(given)))
+    written = list_texts(arguments, (*NEW, EDITS))
     is_edit = any(name.startswith(WRITING) for name in arguments)
-    paths = [
-        text for name, text in texts.items() if name.lower().endswith(("path", "file"))
-    ]
-    run = [texts[name] for name in RUNS if name in texts]
+    paths = list_paths(arguments)
+    run = list_scripts(arguments)
     return Done(
         tuple(paths) if is_edit else (),
         run="" if is_edit else "\n".join(run),

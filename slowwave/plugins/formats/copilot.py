@@ -254,12 +254,14 @@ class _Events:
             )
         native = coerce_text(event.get("id"))
         parent = coerce_text(event.get("parentId"))
+        role, origin = who
         yield Message(
-            session,
-            native or f"line-{line}",
-            *who,
-            blocks,
-            text,
+            session=session,
+            native_id=native or f"line-{line}",
+            role=role,
+            origin=origin,
+            blocks=blocks,
+            text=text,
             ts=shift_to_clock(coerce_time(event.get("timestamp")), self._clock),
             parent_id=parent,
             identity=f"{NAME}/{native}" if native else None,

@@ -92,9 +92,16 @@ def _read_record(number: int, fields: Fields) -> Iterator[Record]:
     ts = coerce_time(fields.get("time"))
     for end, who, text in (("", HUMAN, prompt.strip()), ("/answer", MODEL, answer)):
         if text:
-            blocks = [Block("text", text)]
+            role, origin = who
             message = Message(
-                session, f"{native}{end}", *who, blocks, text, ts=ts, line=number
+                session=session,
+                native_id=f"{native}{end}",
+                role=role,
+                origin=origin,
+                blocks=[Block("text", text)],
+                text=text,
+                ts=ts,
+                line=number,
             )
             yield _add_former(message, former)
 

@@ -118,7 +118,14 @@ class MemoryStore(BaseStore):
             at = datetime.fromisoformat(line["ts"])
             before = items.pop(name, None)
             created = before.created_at if before else at
-            items[name] = SearchItem(*name, line["extra"]["value"], created, at)
+            namespace, key = name
+            items[name] = SearchItem(
+                namespace=namespace,
+                key=key,
+                value=line["extra"]["value"],
+                created_at=created,
+                updated_at=at,
+            )
         return items
 
     def _search(self, op: SearchOp) -> list[SearchItem]:

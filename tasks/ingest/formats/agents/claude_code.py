@@ -729,12 +729,14 @@ class ClaudeTranscript:
             and record.get("isSidechain") is not True
         )
         self._tree.add({**record, "uuid": native}, session, typed=typed)
+        role, origin = who
         return Message(
-            session,
-            native,
-            *who,
-            blocks,
-            text,
+            session=session,
+            native_id=native,
+            role=role,
+            origin=origin,
+            blocks=blocks,
+            text=text,
             ts=coerce_time(record.get("timestamp")),
             parent_id=self._alias.get(parent, parent) if parent else None,
             identity=f"{self._name}/{uuid}" if uuid else None,
@@ -772,12 +774,13 @@ class ClaudeTranscript:
             return
         self._folders[session] = folder
         kind: SessionKind = "scheduled" if _is_by_program(record) else "chat"
-        about = (
-            (kind, None)
-            if self._agent is None
-            else ("subagent", session.rpartition("/")[0])
+        is_main = self._agent is None
+        yield Session(
+            native_id=session,
+            workspace=folder,
+            kind=kind if is_main else "subagent",
+            parent_id=None if is_main else session.rpartition("/")[0],
         )
-        yield Session(session, folder, None, *about)
 
     def _is_sidechain(self, record: Json) -> bool:
         return self._agent is not None or record.get("isSidechain") is True

@@ -667,17 +667,18 @@ class _Rollout:
         native = self._rolled_back.pop(identity, str(self._line))
         self._natives.append(native)
         self._spoken = self._spoken or who in (HUMAN, MODEL)
+        role, origin = who
         message = Message(
-            self._id,
-            native,
-            *who,
-            blocks,
-            text,
-            ts,
-            None,
-            speaker,
-            identity,
-            self._line,
+            session=self._id,
+            native_id=native,
+            role=role,
+            origin=origin,
+            blocks=blocks,
+            text=text,
+            ts=ts,
+            speaker=speaker,
+            identity=identity,
+            line=self._line,
         )
         message.former = None if former == identity else former
         if hold:

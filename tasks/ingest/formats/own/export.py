@@ -414,15 +414,15 @@ def _parse_claim(
         Block("text", claim.quote),
         *(Block("other", v, name=LEARNING + k) for k, v in facts.items() if v),
     ]
-    who = parse_role(cited.get("role")) or MODEL
-    at = claim.observed_at
+    role, origin = parse_role(cited.get("role")) or MODEL
     return Message(
-        session,
-        claim.id,
-        *who,
-        blocks,
-        claim.quote,
-        at,
+        session=session,
+        native_id=claim.id,
+        role=role,
+        origin=origin,
+        blocks=blocks,
+        text=claim.quote,
+        ts=claim.observed_at,
         speaker=claim.speaker,
         line=number,
     )

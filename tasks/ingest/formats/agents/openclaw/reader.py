@@ -445,12 +445,14 @@ class EventFold:
         self.spoken = self.spoken or who in (HUMAN, MODEL)
         identity = self._compute_identity(who, redact_blocks(blocks))
         former = self._compute_identity(who, blocks)
+        role, origin = who
         return Message(
-            self.session.native_id,
-            self._native_id,
-            *who,
-            blocks,
-            text,
+            session=self.session.native_id,
+            native_id=self._native_id,
+            role=role,
+            origin=origin,
+            blocks=blocks,
+            text=text,
             ts=localise(
                 coerce_time(self.event.get("timestamp"))
                 or coerce_time(self.message.get("timestamp")),
