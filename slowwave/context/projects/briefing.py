@@ -136,27 +136,17 @@ def build_briefing(
     with reading.warnings.collect_answer_warnings():
         anchored = anchor_workspace(workspace) if workspace else None
         own = parse_sessions(own_sessions)
-        collect = partial(
-            collect_briefing,
-            reading,
-            anchored,
-            own,
-        )
+        collect = partial(collect_briefing, reading, anchored, own)
         collected = reading.live.retry_superseded(collect)
         block = pack_briefing(
-            collected=collected,
-            budget=room,
-            count=count,
-            format=format,
+            collected=collected, budget=room, count=count, format=format
         )
         warnings = reading.warnings.answer_warnings
     return replace(block, warnings=warnings, cost=read_cost())
 
 
 def collect_briefing(
-    reading: ReadSession,
-    workspace: str | None,
-    own_sessions: Collection[str] = (),
+    reading: ReadSession, workspace: str | None, own_sessions: Collection[str] = ()
 ) -> Collected:
     """Return the lines that a briefing may have, from the release and from messages written since, without those of
     `own_sessions`.
@@ -167,17 +157,10 @@ def collect_briefing(
     places = require_workspaces(workspace, workspaces) if workspace else ()
     corrected = find_pending_corrections(view, reading.folder) if written else {}
     unreleased = _tell_written(
-        view=view,
-        written=written,
-        places=places,
-        corrected=corrected,
+        view=view, written=written, places=places, corrected=corrected
     )
     own = view.find_session_ids(own_sessions)
-    rows = read_last_sessions(
-        view,
-        places,
-        own,
-    )
+    rows = read_last_sessions(view, places, own)
     released, more = _collect_released(
         view=view, places=places, own=own, corrected=corrected, rows=rows
     )
@@ -189,15 +172,7 @@ def collect_briefing(
     holds, is_open, last, about = drop_repeated(told)
     last = pick_sessions(told[2] if holds or is_open else (), last)
     kinds = [holds, is_open, last, about]
-    kinds = (
-        kinds
-        if places
-        else name_projects(
-            view,
-            kinds,
-            written,
-        )
-    )
+    kinds = kinds if places else name_projects(view, kinds, written)
     return Collected(kinds, tuple(row["last_at"] for row in rows), more)
 
 
@@ -260,10 +235,7 @@ def _shorten_hits(hits: Iterable[Hit]) -> list[Line]:
     return [make_hit_line(replace(hit, text=_shorten(hit.text))) for hit in hits]
 
 
-def pick_sessions(
-    sessions: Sequence[Line],
-    new: Sequence[Line],
-) -> list[Line]:
+def pick_sessions(sessions: Sequence[Line], new: Sequence[Line]) -> list[Line]:
     """Return the last session, and the last SESSIONS that say something new, the latest first.
 
     Args:
@@ -280,11 +252,7 @@ def pick_sessions(
     return last
 
 
-def name_projects(
-    view: View,
-    kinds: Kinds,
-    written: Iterable[Hit] = (),
-) -> Kinds:
+def name_projects(view: View, kinds: Kinds, written: Iterable[Hit] = ()) -> Kinds:
     """Return the lines of a briefing of several projects, each with that of its session, if it has one.
 
     Args:
@@ -302,9 +270,7 @@ def name_projects(
 
 
 def _name_project(
-    view: View,
-    line: Line,
-    places: Mapping[str | None, str | None],
+    view: View, line: Line, places: Mapping[str | None, str | None]
 ) -> Line:
     """Return a line with the project of its session, if `places` has the session."""
     project = view.name_project(places.get(line.source.session))
@@ -313,9 +279,7 @@ def _name_project(
 
 
 def collect_due(
-    view: View,
-    places: Sequence[str] = (),
-    corrected: Collection[str] = (),
+    view: View, places: Sequence[str] = (), corrected: Collection[str] = ()
 ) -> list[Line]:
     """Return the intentions that hold now: whose day has come, or what they wait for came up in a session lately.
 
@@ -361,18 +325,12 @@ def join_due(
     return others, joined
 
 
-def _count_untold(
-    due: Iterable[Line],
-    facts: Sequence[Line],
-) -> int:
+def _count_untold(due: Iterable[Line], facts: Sequence[Line]) -> int:
     """Return the number of due lines whose words stand in no fact."""
     return sum(_find_line(facts, line.own_words) is None for line in due)
 
 
-def _find_line(
-    lines: Sequence[Line],
-    wordings: Sequence[str],
-) -> int | None:
+def _find_line(lines: Sequence[Line], wordings: Sequence[str]) -> int | None:
     """Return the place of the first line that has one of some wordings; None if there is none."""
     for at, line in enumerate(lines):
         if any(has_words(line.text, words) for words in wordings):
@@ -380,10 +338,7 @@ def _find_line(
     return None
 
 
-def _mark_due(
-    line: Line,
-    due: Line,
-) -> Line:
+def _mark_due(line: Line, due: Line) -> Line:
     """Return a line that has the words of an intention, with when it is due behind them."""
     mark = due.text.removeprefix(due.own_words[0])
     words = next((one for one in due.own_words if one in line.text), due.own_words[0])
@@ -404,9 +359,7 @@ def _keep_typed(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _name_corrected(
-    view: View,
-    hits: Sequence[Hit],
-    corrections: Mapping[str, Hit],
+    view: View, hits: Sequence[Hit], corrections: Mapping[str, Hit]
 ) -> list[Hit]:
     """Return the hits, a correction with the claim that it corrects."""
     rows = view.read_by_id(CLAIMS, sorted(corrections), ["summary"])
@@ -462,9 +415,7 @@ def _drop_sentences(text: str, told: str) -> str:
 
 
 def collect_facts(
-    view: View,
-    places: Collection[str] = (),
-    corrected: Collection[str] = (),
+    view: View, places: Collection[str] = (), corrected: Collection[str] = ()
 ) -> Cut:
     """Return the standing claims of persons: first those that replaced another claim, then rules, then the others.
 
@@ -515,10 +466,7 @@ def _put_unheaded_last(claims: Sequence[StandingClaim]) -> list[StandingClaim]:
 
 
 def pack_briefing(
-    collected: Collected,
-    budget: int,
-    count: Tokenizer,
-    format: Format = "markdown",
+    collected: Collected, budget: int, count: Tokenizer, format: Format = "markdown"
 ) -> Context:
     """Return the block, at most `budget` tokens: whole lines of each kind in turn, as many as fit, and how many each
     part leaves out.
@@ -562,10 +510,7 @@ def _choose_lines(
 
 
 def arrange_by_kind(
-    collected: Collected,
-    chosen: Sequence[Line],
-    *,
-    untold: bool = True,
+    collected: Collected, chosen: Sequence[Line], *, untold: bool = True
 ) -> tuple[Part, ...]:
     """Return the chosen lines as parts: what holds, what is open, the last sessions and topics; the newest first.
 
@@ -589,11 +534,7 @@ def arrange_by_kind(
     return tuple(parts)
 
 
-def _say_left_out(
-    name: Name,
-    count: int,
-    sessions: Sequence[datetime | None],
-) -> str:
+def _say_left_out(name: Name, count: int, sessions: Sequence[datetime | None]) -> str:
     """Return the number of lines that a part leaves out, of sessions with the first day; empty if it has all.
 
     Args:
@@ -609,9 +550,7 @@ def _say_left_out(
 
 
 def collect_topic_summaries(
-    view: View,
-    places: Collection[str] = (),
-    own: Collection[str] = (),
+    view: View, places: Collection[str] = (), own: Collection[str] = ()
 ) -> Cut:
     """Return the top summaries of each topic that a model wrote, the largest topics first.
 
@@ -663,10 +602,7 @@ def collect_topic_summaries(
     return Cut(lines, len(tops) - len(lines))
 
 
-def _sort_by_topic(
-    view: View,
-    rows: list[SummaryRow],
-) -> None:
+def _sort_by_topic(view: View, rows: list[SummaryRow]) -> None:
     """Sort summaries: those of the largest topics first, of each the highest first."""
     sizes = dict(
         zip(*view.read(TOPICS, ["topic_id", "size"]).to_pydict().values(), strict=True)
@@ -744,20 +680,14 @@ def collect_session_lines(
             )
         by = _name_speaker(label)
         waiting = _find_waiting(waiting, by, here)
-        cited = replace(
-            source,
-            by=by,
-        )
+        cited = replace(source, by=by)
         open_ends.append(
             _make_line(view=view, scope=key, text=waiting, source=cited, own=own)
         )
     return sessions, _cut_open_ends(open_ends, every[MOST_LINES:])
 
 
-def _cut_open_ends(
-    lines: Iterable[Line],
-    older: Iterable[SummaryRow],
-) -> Cut:
+def _cut_open_ends(lines: Iterable[Line], older: Iterable[SummaryRow]) -> Cut:
     """Return the first OPEN_ENDS lines that say something; beside are those of `older` sessions, too."""
     ends = [line for line in lines if line.text]
     more = sum(bool(split_open_part(row["text"])[2]) for row in older)
@@ -774,11 +704,7 @@ def _name_speaker(label: str) -> Speaker:
     return "person" if label == UNANSWERED else "model"
 
 
-def _find_waiting(
-    words: str,
-    by: Speaker,
-    said: Sequence[StandingClaim],
-) -> str:
+def _find_waiting(words: str, by: Speaker, said: Sequence[StandingClaim]) -> str:
     """Return the words that wait for an answer at a session's end; empty if none do.
 
     Args:
@@ -787,17 +713,11 @@ def _find_waiting(
         said: the session's standing claims, however sure.
     """
     if by == "person":
-        return _drop_settled(
-            words,
-            said,
-        )
+        return _drop_settled(words, said)
     return "" if _is_answered(words, said) else words
 
 
-def _drop_settled(
-    words: str,
-    said: Iterable[StandingClaim],
-) -> str:
+def _drop_settled(words: str, said: Iterable[StandingClaim]) -> str:
     """Return a person's last words without the sentences that surely settle something, which wait for no answer."""
     settled = {
         fold_text(claim.text).rstrip(SENTENCE_ENDS)
@@ -811,10 +731,7 @@ def _drop_settled(
     )
 
 
-def _is_answered(
-    question: str,
-    said: Iterable[StandingClaim],
-) -> bool:
+def _is_answered(question: str, said: Iterable[StandingClaim]) -> bool:
     """Return True if a person's claim is the answer to a question, which it then has: "mail (PDF or mail?)"."""
     return any(has_words(claim.text, question) for claim in said)
 
@@ -837,9 +754,7 @@ def _cite_sessions(view: View, rows: Sequence[SummaryRow]) -> dict[str, LineSour
 
 
 def _collect_said(
-    view: View,
-    places: Collection[str],
-    sessions: Sequence[str],
+    view: View, places: Collection[str], sessions: Sequence[str]
 ) -> dict[str, list[StandingClaim]]:
     """Return the standing claims of some sessions, however sure, by the session's id in its transcript."""
     of_sessions = pc.field("session_id").isin(pa.array(sessions, pa.string()))
@@ -927,9 +842,7 @@ def _list_sentences(text: str) -> list[str]:
 
 
 def read_last_sessions(
-    view: View,
-    places: Collection[str],
-    own: Collection[str],
+    view: View, places: Collection[str], own: Collection[str]
 ) -> list[SummaryRow]:
     """Return the master summaries of sessions that are not among the running ones `own`, the latest first.
 
@@ -962,11 +875,7 @@ def _is_note(view: View, session: str) -> bool:
 
 
 def _make_line(
-    view: View,
-    scope: str,
-    text: str,
-    source: LineSource,
-    own: Collection[str],
+    view: View, scope: str, text: str, source: LineSource, own: Collection[str]
 ) -> Line:
     """Return a text as a line, with notes of what changed since."""
     marked = mark_changes(view.chains, text, scope, own_sessions=own)

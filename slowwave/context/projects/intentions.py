@@ -52,12 +52,7 @@ from slowwave.schemas.vocabulary import LONGEST, Origin
 from slowwave.store.notes import cut_subject
 from slowwave.text.fence import escape_line
 from slowwave.text.foreign import cut_out, find_foreign_parts
-from slowwave.text.rarity import (
-    ENGLISH_LEXICON,
-    Lexicon,
-    get_lexicon,
-    weigh_word,
-)
+from slowwave.text.rarity import ENGLISH_LEXICON, Lexicon, get_lexicon, weigh_word
 from slowwave.text.times.coming_days import find_coming_day
 from slowwave.text.times.days import format_day
 from slowwave.text.words import (
@@ -168,14 +163,9 @@ class Intention(Shown):
     """The question that it answers, if its text does not have that."""
 
     @property
-    def told(
-        self,
-    ) -> str:
+    def told(self) -> str:
         """The text with the question that it answers."""
-        return add_question(
-            self.text,
-            self.answers,
-        )
+        return add_question(self.text, self.answers)
 
     @property
     def lexicon(self) -> Lexicon:
@@ -233,10 +223,7 @@ class Intention(Shown):
         said = f" on {format_day(self.said_at)}" if self.said_at else ""
         return f"Intended{said}: {escape_line(self.told)}{self.when} {self.mark}"
 
-    def is_due(
-        self,
-        today: date,
-    ) -> bool:
+    def is_due(self, today: date) -> bool:
         """Return True if its day has come, and is not long past; or if nobody has worked in the project since."""
         if self.due is None:
             return False
@@ -245,28 +232,18 @@ class Intention(Shown):
             today <= day + OVERDUE or self.resumed in (None, today.isoformat())
         )
 
-    def comes(
-        self,
-        today: date,
-    ) -> bool:
+    def comes(self, today: date) -> bool:
         """Return True if its day has come, and nobody has worked in the project between that day and today."""
         return self.is_due(today) and self.resumed in (None, today.isoformat())
 
-    def is_open(
-        self,
-        today: date,
-    ) -> bool:
+    def is_open(self, today: date) -> bool:
         """Return True if its day has come, or a session not long ago had what it waits for."""
         is_met = (
             self.met is not None and today <= date.fromisoformat(self.met) + OVERDUE
         )
         return is_met or self.is_due(today)
 
-    def is_named(
-        self,
-        prompt: str,
-        near: float | None = None,
-    ) -> bool:
+    def is_named(self, prompt: str, near: float | None = None) -> bool:
         """Return True if a person typed a name, a file, a version or enough of the topic that it waits for.
 
         What is pasted or quoted names much that nobody means.
@@ -281,11 +258,7 @@ class Intention(Shown):
         parts = find_foreign_parts(prompt)
         return not parts or self._is_named_in(cut_out(prompt, parts), near)
 
-    def comes_up(
-        self,
-        prompt: str,
-        near: float | None = None,
-    ) -> bool:
+    def comes_up(self, prompt: str, near: float | None = None) -> bool:
         """Return True if a prompt names what it waits for, and no sentence that does says what is to be done then.
 
         Who says both remembers it, or says that it is done. The arguments are those of `is_named`.
@@ -296,10 +269,7 @@ class Intention(Shown):
         naming = (one for one in sentences if self._is_named_in(one, near))
         return not any(map(self._is_told_in, naming))
 
-    def _is_told_in(
-        self,
-        sentence: str,
-    ) -> bool:
+    def _is_told_in(self, sentence: str) -> bool:
         """Return True if a sentence has a word of it that tells something, from another part than that which the
         sentence names most; or most words of that part, and two of them, unless it is one of several that tell a topic.
         Of a version's only part most words are enough: others go with the version ("3.2 is tagged").
@@ -308,11 +278,7 @@ class Intention(Shown):
         """
         lexicon = self.lexicon
         said = set(map(lexicon.stem, split_words(_split_humps(sentence))))
-        waits = [
-            *self.names,
-            *self._list_titles(),
-            *self._list_products(),
-        ]
+        waits = [*self.names, *self._list_titles(), *self._list_products()]
         pattern = "|".join(map(re.escape, waits)) or "(?!)"
         named = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
         parts = PART.findall(self.text) or [""]
@@ -330,11 +296,7 @@ class Intention(Shown):
         telling = {word for part in others for word in part}
         return _weigh_stems(telling, said, lexicon) >= LEAST
 
-    def _is_named_in(
-        self,
-        text: str,
-        near: float | None = None,
-    ) -> bool:
+    def _is_named_in(self, text: str, near: float | None = None) -> bool:
         """Return True if a text names what it waits for: of a topic a sentence that has enough of it, or less of its
         first part if the text is near in meaning.
         """
@@ -351,28 +313,17 @@ class Intention(Shown):
         return self._has_shared(first.intersection(self.topic), sentences, least)
 
     def _has_shared(
-        self,
-        words: Collection[str],
-        sentences: Iterable[Sequence[str]],
-        least: float,
+        self, words: Collection[str], sentences: Iterable[Sequence[str]], least: float
     ) -> bool:
         """Return True if a sentence shares so much with some words."""
         return any(self._weigh_shared(words, one) >= least for one in sentences)
 
-    def _weigh_shared(
-        self,
-        words: Iterable[str],
-        others: Iterable[str],
-    ) -> float:
+    def _weigh_shared(self, words: Iterable[str], others: Iterable[str]) -> float:
         """Return the rarity of the words together that are among others, in whatever form."""
         lexicon = self.lexicon
         return _weigh_stems(words, set(map(lexicon.stem, others)), lexicon)
 
-    def is_about(
-        self,
-        question: str,
-        today: date,
-    ) -> bool:
+    def is_about(self, question: str, today: date) -> bool:
         """Return True if a question names what it waits for, or has its rare words while it is open."""
         if self.is_named(question):
             return True
@@ -382,10 +333,7 @@ class Intention(Shown):
             and self._weigh_shared(said, split_words(question)) >= ENOUGH
         )
 
-    def is_met_by(
-        self,
-        done: "Done",
-    ) -> bool:
+    def is_met_by(self, done: "Done") -> bool:
         """Return True if a tool call edits a file that it waits for, or has a version that it waits for."""
         names = {PurePosixPath(path).name for path in done.paths}
         return (
@@ -394,12 +342,7 @@ class Intention(Shown):
             or any(self._is_set(done, *version) for version in self.versions)
         )
 
-    def _is_set(
-        self,
-        done: "Done",
-        name: str,
-        number: str,
-    ) -> bool:
+    def _is_set(self, done: "Done", name: str, number: str) -> bool:
         """Return True if a call puts a version in place: of a product by its name and a sign before the number, in what
         was written or what a command showed; else by a command that gives versions. A number in a word, a path or a
         sentence is none.
@@ -417,10 +360,7 @@ class Intention(Shown):
             for found in re.finditer(pattern, _cut_middle(text).casefold())
         )
 
-    def has_version(
-        self,
-        text: str,
-    ) -> bool:
+    def has_version(self, text: str) -> bool:
         """Return True if a text has a version that it waits for: 2.4.1 is 2.4."""
         lower = _drop_measures(_cut_middle(text), self.lexicon).casefold()
         return any(
@@ -430,12 +370,7 @@ class Intention(Shown):
             for name, number in self.versions
         )
 
-    def _has_number(
-        self,
-        name: str,
-        number: str,
-        lower: str,
-    ) -> bool:
+    def _has_number(self, name: str, number: str, lower: str) -> bool:
         """Return True if a text has a version of what is called so, without a name one of nothing else."""
         pattern = rf"(?<![\d.]){re.escape(number)}(?!\d)(?:\.\d+)*(?![\w.%])"
         found = [*re.finditer(pattern, lower)]
@@ -446,11 +381,7 @@ class Intention(Shown):
             for one in found
         )
 
-    def _is_own(
-        self,
-        before: str,
-        number: str,
-    ) -> bool:
+    def _is_own(self, before: str, number: str) -> bool:
         """Return True if a number behind a text is a version, and the word before it names no other product."""
         match = BEFORE.search(before)
         name = match[1] if match else ""
@@ -476,10 +407,7 @@ class Intention(Shown):
         words = (one["before"] or one["name"] or "" for one in found)
         return {word.casefold() for word in words} - {""}
 
-    def is_about_file(
-        self,
-        paths: Collection[str],
-    ) -> bool:
+    def is_about_file(self, paths: Collection[str]) -> bool:
         """Return True if it names one of some files, or one is named as its topic is. Of a path the end is enough."""
         is_named = any(
             _ends_with(path, file) or _ends_with(file, path)
@@ -490,10 +418,7 @@ class Intention(Shown):
             {PurePosixPath(path).name for path in paths}
         )
 
-    def _is_about_topic(
-        self,
-        names: Collection[str],
-    ) -> bool:
+    def _is_about_topic(self, names: Collection[str]) -> bool:
         """Return True if a file is named as its topic is."""
         lexicon = self.lexicon
         stems = {
@@ -569,9 +494,7 @@ def _list_telling(part: str, lexicon: Lexicon) -> list[str]:
 
 
 def _weigh_stems(
-    words: Iterable[str],
-    stems: Collection[str],
-    lexicon: Lexicon,
+    words: Iterable[str], stems: Collection[str], lexicon: Lexicon
 ) -> float:
     """Return the rarity of the words together whose stems are among some stems."""
     return sum(lexicon.weigh(word) for word in words if lexicon.stem(word) in stems)
@@ -594,10 +517,7 @@ def list_intentions(view: View, places: Sequence[str] = ()) -> list[Intention]:
     return kept[key]
 
 
-def _read_intentions(
-    view: View,
-    places: tuple[str, ...],
-) -> list[Intention]:
+def _read_intentions(view: View, places: tuple[str, ...]) -> list[Intention]:
     """Return the intentions of some workspaces; see `list_intentions`."""
     claims = [
         claim
@@ -609,28 +529,26 @@ def _read_intentions(
     standing = collect_standing_claims(view, places, min_confidence=0.0)
     sure = {claim.id for claim in standing}
     language = find_main_language([claim.text for claim in claims])
-    said = [(claim, list_stems(claim.text, language)) for claim in claims]
-    waiting = [
-        claim
-        for claim in claims
-        if (claim.category == PLAN or (claim.confidence >= HOLDS and _is_dated(claim)))
-        and not any(
-            _answers(
-                later=later,
-                stems=stems,
-                plan=claim,
-                language=language,
-                is_sure=claim.id in sure,
-            )
-            for later, stems in said
+    said = [
+        _SaidClaim(
+            claim=claim,
+            stems=list_stems(claim.text, language),
+            is_sure=claim.id in sure,
         )
+        for claim in claims
+    ]
+    waiting = [
+        one.claim
+        for one in said
+        if _may_wait(one.claim)
+        and not any(later.answers(one, language) for later in said)
     ]
     if not waiting:
         return []
     small = sum(claim.text[:1].islower() for claim in claims)
     talk = ProjectTalk(
         first=0 if 2 * small > len(claims) else 1,
-        often=find_frequent([stems for _, stems in said]),
+        often=find_frequent([one.stems for one in said]),
         days=list_days(view),
         language=language,
     )
@@ -640,9 +558,7 @@ def _read_intentions(
 
 
 def _read_waiting(
-    view: View,
-    claims: Sequence[StandingClaim],
-    talk: "ProjectTalk",
+    view: View, claims: Sequence[StandingClaim], talk: "ProjectTalk"
 ) -> list[Intention]:
     """Return claims as intentions, each with the day on which what it waits for came up."""
     ids = [claim.id for claim in claims]
@@ -685,35 +601,35 @@ def find_frequent(texts: Sequence[frozenset[str]]) -> frozenset[str]:
     return frozenset(word for word, count in counts.items() if count > most)
 
 
-def _answers(
-    later: StandingClaim,
-    stems: frozenset[str],
-    plan: StandingClaim,
-    language: str | None,
-    *,
-    is_sure: bool,
-) -> bool:
-    """Return True if a later claim has so many of a plan's rare words that it says what came of the plan.
+@dataclass(frozen=True)
+class _SaidClaim:
+    """A person's claim: a plan, or what says what came of one."""
 
-    If `is_sure`, the later claim isn't a plan itself. If not, the plan is perhaps changed already: then any later claim
-    with enough of its words answers it.
-    """
-    if (later.category == PLAN and is_sure) or later.workspace != plan.workspace:
-        return False
-    if (later.source.at or EARLIEST) <= (plan.source.at or EARLIEST):
-        return False
-    words = extract_content_words(plan.text)
-    lexicon = get_lexicon(find_text_language(plan.text) or language)
-    if is_sure:
-        return _weigh_stems(words, stems, lexicon) >= ANSWERED
-    words = [word for word in words if not word.isdigit()]
-    return _weigh_stems(words, stems, lexicon) >= ENOUGH
+    claim: StandingClaim
+    stems: frozenset[str]
+    is_sure: bool
+    """False if a later claim perhaps changed it already."""
+
+    def answers(self, plan: "_SaidClaim", language: str | None) -> bool:
+        """Return True if it has so many of an earlier plan's rare words that it says what came of the plan.
+
+        Another plan answers only a plan that a later claim perhaps changed already. Of that plan fewer words suffice.
+        """
+        own, earlier = self.claim, plan.claim
+        is_other_plan = own.category == PLAN and plan.is_sure
+        if is_other_plan or own.workspace != earlier.workspace:
+            return False
+        if (own.source.at or EARLIEST) <= (earlier.source.at or EARLIEST):
+            return False
+        words = extract_content_words(earlier.text)
+        lexicon = get_lexicon(find_text_language(earlier.text) or language)
+        if plan.is_sure:
+            return _weigh_stems(words, self.stems, lexicon) >= ANSWERED
+        words = [word for word in words if not word.isdigit()]
+        return _weigh_stems(words, self.stems, lexicon) >= ENOUGH
 
 
-def list_said(
-    view: View,
-    intentions: Sequence[Intention],
-) -> list[MessageRow]:
+def list_said(view: View, intentions: Sequence[Intention]) -> list[MessageRow]:
     """Return the messages that persons wrote in the intentions' projects since the first of these, in order."""
     waiting = [one for one in intentions if one.is_waiting and one.said_at]
     if not waiting:
@@ -727,8 +643,7 @@ def list_said(
 
 
 def _list_done_since(
-    view: View,
-    intentions: Sequence[Intention],
+    view: View, intentions: Sequence[Intention]
 ) -> list[tuple[MessageRow, list[Done]]]:
     """Return by message, in order, the calls of agents in the projects of intentions that wait for a file or version.
 
@@ -746,20 +661,14 @@ def _list_done_since(
     written = pc.field("origin").isin(wanted)
     found = view.read(MESSAGES, columns, here & written & (pc.field("ts") > since))
     calls = _read_newest(found.filter(pc.equal(found["origin"], Origin.MODEL)))
-    shown = read_shown(
-        found,
-        calls,
-        versions,
-    )
+    shown = read_shown(found, calls, versions)
     return [
         (row, read_done(row["blocks"], shown.get(row["session_id"], {})))
         for row in reversed(calls)
     ]
 
 
-def _read_newest(
-    messages: pa.Table,
-) -> list[MessageRow]:
+def _read_newest(messages: pa.Table) -> list[MessageRow]:
     """Return the newest MOST_CALLS of some messages, the newest first.
 
     The rows are chosen by their times alone: those of a large store are copied no second time.
@@ -792,9 +701,7 @@ def read_shown(
 
 
 def _filter_outputs(
-    messages: pa.RecordBatch,
-    ids: pa.Array,
-    versions: Collection[tuple[str, str]],
+    messages: pa.RecordBatch, ids: pa.Array, versions: Collection[tuple[str, str]]
 ) -> pa.Table:
     """Return the outputs of some calls that may have one of some versions, without what is far from their ends."""
     of_message = pc.list_parent_indices(messages["blocks"])
@@ -808,8 +715,7 @@ def _filter_outputs(
         }
     )
     is_output = pc.and_not(
-        pc.equal(blocks["type"], "tool_result"),
-        blocks["is_error"].fill_null(False),
+        pc.equal(blocks["type"], "tool_result"), blocks["is_error"].fill_null(False)
     )
     of_calls = pc.is_in(outputs["call_id"], ids)
     outputs = outputs.filter(pc.and_(is_output, of_calls))
@@ -818,10 +724,7 @@ def _filter_outputs(
     return outputs.set_column(3, "text", _cut_middles(outputs["text"]))
 
 
-def _has_any(
-    texts: pa.ChunkedArray,
-    parts: Collection[str],
-) -> pa.ChunkedArray:
+def _has_any(texts: pa.ChunkedArray, parts: Collection[str]) -> pa.ChunkedArray:
     """Return for each text whether it may have one of some names or numbers. A version without a name has "" or "v"."""
     if any(part in ("", "v") or not part.isascii() for part in parts):
         return pc.is_valid(texts)
@@ -838,8 +741,7 @@ def _cut_middles(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def read_done(
-    blocks: Sequence[Mapping[str, Any]],
-    shown: Mapping[str, str] = MappingProxyType({}),
+    blocks: Sequence[Mapping[str, Any]], shown: Mapping[str, str] = MappingProxyType({})
 ) -> list[Done]:
     """Return the files, command, text and output of each tool call among a message's blocks.
 
@@ -854,10 +756,7 @@ def read_done(
     ]
 
 
-def _read_call(
-    given: str,
-    shown: str,
-) -> Done:
+def _read_call(given: str, shown: str) -> Done:
     """Return the files, command and text of a tool call, from its arguments, and the output of a command."""
     arguments = parse_arguments(given)
     if not arguments:
@@ -875,9 +774,7 @@ def _read_call(
 
 
 def _find_done(
-    one: Intention,
-    session: str,
-    calls: Sequence[tuple[MessageRow, Sequence[Done]]],
+    one: Intention, session: str, calls: Sequence[tuple[MessageRow, Sequence[Done]]]
 ) -> str | None:
     """Return the day on which a call in another session first did what an intention waits for."""
     if one.said_at is None or not (one.versions or one.files):
@@ -897,9 +794,7 @@ def _find_day(at: datetime) -> date:
 
 
 def _find_nearness(
-    view: View,
-    one: Intention,
-    said: Sequence[MessageRow],
+    view: View, one: Intention, said: Sequence[MessageRow]
 ) -> dict[str, float]:
     """Return the nearness in meaning, by message id, of messages that share a word with an intention's topic."""
     sharing = [
@@ -923,10 +818,7 @@ def _find_nearness(
 
 
 def _find_met(
-    one: Intention,
-    session: str,
-    said: Sequence[MessageRow],
-    near: Mapping[str, float],
+    one: Intention, session: str, said: Sequence[MessageRow], near: Mapping[str, float]
 ) -> str | None:
     """Return the day on which a person first named what an intention waits for in another session.
 
@@ -956,9 +848,11 @@ def list_days(view: View) -> dict[str | None, list[date]]:
     return {place: sorted(found) for place, found in days.items()}
 
 
-def _is_dated(claim: StandingClaim) -> bool:
-    """Return True if a claim names a coming day."""
-    return _find_due(claim) is not None
+def _may_wait(claim: StandingClaim) -> bool:
+    """Return True for a plan, and for a claim that likely holds and names a coming day."""
+    if claim.category == PLAN:
+        return True
+    return claim.confidence >= HOLDS and _find_due(claim) is not None
 
 
 def _find_due(claim: StandingClaim) -> date | None:
@@ -982,9 +876,7 @@ class ProjectTalk:
 
 
 def _make_intentions(
-    claim: StandingClaim,
-    quote: str,
-    talk: ProjectTalk,
+    claim: StandingClaim, quote: str, talk: ProjectTalk
 ) -> list[Intention]:
     """Return a claim as an intention, or as several if its parts wait for different things. A claim other than a
     plan waits for its day alone.
@@ -1020,11 +912,7 @@ def _make_intentions(
     return found
 
 
-def _set_due(
-    one: Intention,
-    due: date | None,
-    talk: ProjectTalk,
-) -> Intention:
+def _set_due(one: Intention, due: date | None, talk: ProjectTalk) -> Intention:
     """Return an intention with its day, and the first day since then on which somebody worked in its project."""
     if due is None:
         return one
@@ -1034,11 +922,7 @@ def _set_due(
 
 
 def read_line(
-    one: Intention,
-    line: str,
-    talk: ProjectTalk,
-    *,
-    is_sure: bool = True,
+    one: Intention, line: str, talk: ProjectTalk, *, is_sure: bool = True
 ) -> list[Intention]:
     """Return a line of a plan as an intention, or as several if its parts wait for different things.
 
@@ -1058,11 +942,7 @@ def read_line(
 
 
 def read_waits(
-    one: Intention,
-    part: str,
-    talk: ProjectTalk,
-    *,
-    is_sure: bool = True,
+    one: Intention, part: str, talk: ProjectTalk, *, is_sure: bool = True
 ) -> Intention:
     """Return a part of a plan with what it waits for: its day, else its versions, files, names, or else words that tell
     a topic.
@@ -1089,21 +969,13 @@ def read_waits(
     return read_words(one, part, talk) if is_sure else one
 
 
-def _comes_first(
-    file: str,
-    version: tuple[str, str],
-    part: str,
-) -> bool:
+def _comes_first(file: str, version: tuple[str, str], part: str) -> bool:
     """Return True if a file stands before a version that is a whole number with a name."""
     name, number = version
     return "." not in number and part.find(file) < part.casefold().find(f"{name} ")
 
 
-def read_words(
-    one: Intention,
-    part: str,
-    talk: ProjectTalk,
-) -> Intention:
+def read_words(one: Intention, part: str, talk: ProjectTalk) -> Intention:
     """Return a part of a plan with the names that it waits for, else with the words that tell a topic.
 
     Where most words are in no conversation, as in a language that was not counted, no word is rare: two are needed.
@@ -1168,9 +1040,7 @@ def _find_name(version: re.Match[str]) -> str:
 
 
 def list_names(
-    text: str,
-    first: int = 1,
-    lexicon: Lexicon = ENGLISH_LEXICON,
+    text: str, first: int = 1, lexicon: Lexicon = ENGLISH_LEXICON
 ) -> tuple[str, ...]:
     """Return the words of a text with a capital that may be names, from the `first` on, in lower case.
 
