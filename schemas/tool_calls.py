@@ -86,6 +86,7 @@ def split_patch(given: str) -> Iterator[tuple[str, str]]:
     """
     text = given if given.lstrip().startswith(PATCH) else given.replace("\\n", "\n")
     heads = [*PATCH_FILE.finditer(text)]
-    ends = [head.start() for head in heads[1:]] + [len(text)]
-    for head, end in zip(heads, ends, strict=True):
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    # without a file there is one end more
+    for head, end in zip(heads, ends, strict=False):
         yield head[1].removesuffix("\\"), text[head.end() : end]
