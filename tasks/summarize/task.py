@@ -127,7 +127,7 @@ class SessionOutline(TypedDict):
     told: str | None
     """The master summary."""
     texts: list[str]
-    """Of each message the sentences worth remembering."""
+    """The sentences worth remembering of each message."""
 
 
 NO_OUTLINE: SessionOutline = {"title": None, "told": None, "texts": []}
