@@ -71,7 +71,7 @@ def test_another_encoder_makes_every_vector_again_while_the_release_answers_with
     claims = Store.open(tmp_path).read(CLAIMS, ["claim_id"])["claim_id"].to_pylist()
     changed = settings.model_copy(update={"encoder": "hash-768"})
 
-    def stop(*_: object) -> None:
+    def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
@@ -126,7 +126,7 @@ def test_a_first_step_that_fails_leaves_a_store_that_takes_the_dimension_next_ni
 ) -> None:
     settings = Settings(store=tmp_path, encoder="hash-8")
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise KeyError("x")
 
     with monkeypatch.context() as broken:

@@ -118,10 +118,11 @@ def test_a_session_that_fails_stops_no_other(
             if function == "_build_scope":
                 # It is given generators: what fails is a session's own.
                 only_words = fail_on_poison(
-                    lambda _, *given, build=right: build(*given)
+                    lambda _, build=right, **given: build(**given)
                 )
                 broken.setattr(
-                    name, lambda *given, only=only_words: only(given[4], *given)
+                    name,
+                    lambda only=only_words, **given: only(given["members"], **given),
                 )
             else:
                 broken.setattr(name, fail_on_poison(right))
