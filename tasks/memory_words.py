@@ -1,11 +1,11 @@
-"""Sample what people wrote in a store, to tell its languages and the words that carry nothing in them."""
+"""Sample what people wrote in a store, to find its languages and their stop words."""
 
 import numpy as np
 
 from slowwave.schemas.tables import MESSAGES
 from slowwave.schemas.vocabulary import SPOKEN
 from slowwave.store.store import Store
-from slowwave.text.idle_words import MemoryWords, count_idle_words
+from slowwave.text.stop_words import MemoryWords, count_stop_words
 
 SAMPLE = 1_000
 """Messages that are looked at, spread evenly over the store."""
@@ -23,5 +23,5 @@ def sample_texts(store: Store) -> list[str]:
 
 
 def read_memory_words(store: Store) -> MemoryWords:
-    """Return the languages of a store's messages, and the words of each that carry nothing."""
-    return count_idle_words(sample_texts(store))
+    """Return the languages of a store's messages, and the stop words counted in each."""
+    return count_stop_words(sample_texts(store))

@@ -305,12 +305,12 @@ def ask_case(memory: Memory, case: Case) -> dict[str, bool]:
 
 def _is_current_first(case: Case, told: Sequence[Told]) -> bool:
     """Return True if the first text that states the new or the old claim states the new one."""
-    telling = (
+    states_new = (
         case.is_current(text, messages)
         for text, at, messages in told
         if case.is_current(text, messages) or case.is_outdated(text, at, messages)
     )
-    return next(telling, False)
+    return next(states_new, False)
 
 
 if __name__ == "__main__":

@@ -21,9 +21,9 @@ from slowwave.recall.hits import LEANING_WORDS, Kind
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.filters import Files, Filters, RecallOptions, When
 from slowwave.text.full_text import is_left_out
-from slowwave.text.idle_words import UNKNOWN_MEMORY, MemoryWords
 from slowwave.text.languages import ENGLISH, is_stop_word
 from slowwave.text.sentences import split_sentences
+from slowwave.text.stop_words import UNKNOWN_MEMORY, MemoryWords
 from slowwave.text.times.dates import (
     Date,
     DateMentions,
@@ -215,14 +215,14 @@ class Query:
     everything: bool = False
     """Whether up to k hits are wanted, also of other matters."""
     memory: MemoryWords = UNKNOWN_MEMORY
-    """The languages of the memory, and its words that carry nothing. A query that has no language of its own is read in
+    """The languages of the memory and their stop words. A query that has no language of its own is read in
     that of most of the memory: "Neue Reifen?"."""
 
     @cached_property
     def content_words(self) -> list[str]:
-        """Its words that say something, in lower case."""
+        """Its content words, in lower case."""
         words = extract_words_in(self.text, self.language)
-        return [word for word in words if word not in self.idle_words]
+        return [word for word in words if word not in self.memory_stop_words]
 
     @property
     def is_report(self) -> bool:
@@ -240,7 +240,11 @@ class Query:
         if not self.is_foreign:
             return words
         said = [word for word in words if not is_stop_word(word, self.language)]
-        return [word for word in said if word not in self.idle_words] or said or words
+        return (
+            [word for word in said if word not in self.memory_stop_words]
+            or said
+            or words
+        )
 
     @cached_property
     def language(self) -> str | None:
@@ -248,9 +252,9 @@ class Query:
         return self.memory.find_language(self.text)
 
     @property
-    def idle_words(self) -> frozenset[str]:
-        """The words of its language that stand in so many texts of the memory that they carry nothing."""
-        return self.memory.idle.get(self.language or "", frozenset())
+    def memory_stop_words(self) -> frozenset[str]:
+        """The stop words that were counted in the memory's texts of its language."""
+        return self.memory.stop_words.get(self.language or "", frozenset())
 
     @property
     def is_foreign(self) -> bool:

@@ -35,7 +35,7 @@ OPENERS = (
     "you know|guess what|got it|agreed|done|hmm+|um+|congrats|congratulations|good question|good point|good catch"
 )
 CLOSERS = "right|you know|lol|haha|though|too|man|btw"
-IDLE = re.compile("(?<!/\\.)\\.|[!…,:;—–\\s\U0001f300-\U0001faff☀-➿️-]")
+TRIMMED = re.compile("(?<!/\\.)\\.|[!…,:;—–\\s\U0001f300-\U0001faff☀-➿️-]")
 """A character at a sentence's end that is cut off."""
 MOST_CLOSING = 200
 """Characters at a sentence's end, before those, that are searched for closing words."""
@@ -80,12 +80,12 @@ def split_sentences(text: str, names: tuple[str, ...] = ()) -> list[Sentence]:
     for begin, end, item in _find_paragraphs(text):
         offset = begin
         for piece in _split_prose(text[begin:end]):
-            # without what opens and closes it idly
+            # cut off opening and closing words
             body = piece.rstrip()
             lead = opener.match(body)
             start = lead.end() if lead else 0
             stop = len(body)
-            while stop > start and IDLE.match(body, stop - 1):
+            while stop > start and TRIMMED.match(body, stop - 1):
                 stop -= 1
             tail = closer.search(body, max(start, stop - MOST_CLOSING), stop)
             clean = body[: tail.start()].rstrip() if tail else body[:stop]

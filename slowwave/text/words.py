@@ -162,11 +162,11 @@ def extract_words_in(text: str, language: str | None) -> list[str]:
             if word not in STOP and (len(word) > 1 or word.isdigit())
         ]
     else:
-        idle = find_stop_words(words, language)
+        stop_words = find_stop_words(words, language)
         says = [
             word
             for word in words
-            if word not in idle and (len(word) > 1 or not word.isascii())
+            if word not in stop_words and (len(word) > 1 or not word.isascii())
         ]
     return list(dict.fromkeys(says))
 

@@ -20,7 +20,7 @@ ALIKE = 0.5
 """Share of a dead end's names that a call has, at least, to be the same approach."""
 SHORT = 2
 """Characters of an option of one letter."""
-TELLING = 4
+ENOUGH_NAMES = 4
 ELSEWHERE = 0.6
 """Names of an edit, and the share of them, that make it the same approach in another file."""
 HINTED = 0.5
@@ -187,8 +187,8 @@ def _compare_edit(move: Move, row: DeadEndRow) -> float:
         return max(share, ALIKE) if is_same else share
     is_rare = sum(weigh_word(name.lower()) for name in brought & move.added) >= RARE
     is_near = is_rare and _is_near(move.path, row["path"])
-    is_telling = (len(brought) >= TELLING or is_near) and share >= ELSEWHERE
-    return share if is_telling else 0.0
+    is_same = (len(brought) >= ENOUGH_NAMES or is_near) and share >= ELSEWHERE
+    return share if is_same else 0.0
 
 
 def _is_near(path: str | None, other: str | None) -> bool:

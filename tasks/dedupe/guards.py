@@ -48,7 +48,7 @@ for _number, _members in enumerate(ALTERNATIVES):
 
 SHORT = 8
 """Most content words of a short claim."""
-TELLING = frozenset(map(stem, CHANGES))
+CHANGE_STEMS = frozenset(map(stem, CHANGES))
 PREFIXES = ("un", "in", "im", "ir", "il", "dis", "non", "de", "mis", "anti")
 PASSIVE = {"is", "are", "was", "were", "be", "been", "being", "get", "gets", "got"}
 
@@ -193,7 +193,9 @@ def change(pair: Pair) -> str | None:
             or claim.dates - other.dates
             or claim.identifiers - other.identifiers
         )
-        if new and TELLING & set(map(stem, claim.words)) - set(map(stem, other.words)):
+        if new and CHANGE_STEMS & set(map(stem, claim.words)) - set(
+            map(stem, other.words)
+        ):
             return "one tells of a change"
     return None
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from slowwave.engines.encoders.protocol import Encoder, Vectors
 from slowwave.tasks.gists.hidden_packages import hide_packages
-from slowwave.text.idle_words import UNKNOWN_MEMORY, MemoryWords
 from slowwave.text.languages import ENGLISH, find_stop_words
+from slowwave.text.stop_words import UNKNOWN_MEMORY, MemoryWords
 from slowwave.text.words import (
     ENGLISH_STOP,
     LETTER,
@@ -44,7 +44,7 @@ TOKEN = re.compile(
 """A word (`.env`, `--fix`, `src/app/main.py`, `3.11`, `snake_case`, `web-based`, `1,800`, `c++`), or a sign that ends a
 run of words.
 """
-IDLE_WORDS = """
+CHAT_STOP = """
     actually also anyway awesome basically btw can cannot could did do does done e.g etc going gonna got great guess ha
     haha having hello hey hi hmm http https huh i.e just kind kinda let lol lot lots maybe mm mmm nah nope oh ok okay
     please pretty really right say said sort stuff sure thank thanks thing things totally uh um wanna want wanted wants
@@ -52,7 +52,7 @@ IDLE_WORDS = """
 """
 """Stop words of chats that scikit-learn's list lacks."""
 JOIN = re.compile(rf"(?<={UNSPACED.pattern}) (?={UNSPACED.pattern})")
-STOP_WORDS = ENGLISH_STOP.union(IDLE_WORDS.split())
+KEYWORD_STOP = ENGLISH_STOP.union(CHAT_STOP.split())
 
 
 def extract_keywords(
@@ -71,7 +71,7 @@ def extract_keywords(
         encoder: encodes the n-grams; an encoder that keeps vectors of earlier calls saves most of the time.
         top: the most keywords of a text.
         diversity: weight of the keywords' difference from each other, 0 to 1.
-        memory: tells the language of a text, and further words that carry nothing in it.
+        memory: tells the language of a text, and its counted stop words.
     """
     keywords: list[list[str]] = []
     for start in range(0, len(texts) if top else 0, BATCH_TEXTS):
@@ -227,7 +227,7 @@ def split_word_runs(
 ) -> Iterator[list[str]]:
     """Yield the runs of words between punctuation and the stop words of the text's language, in lower case.
 
-    The words of the language that carry nothing in the memory divide runs too.
+    The stop words that were counted in the memory divide runs too.
     """
     run: list[str] = []
     language = memory.find_language(text)
@@ -235,10 +235,14 @@ def split_word_runs(
     tokens = TOKEN.findall(put_spaces(text, endings=False).lower())
     parts = [token.replace("’", "'").partition("'") for token in [*tokens, "."]]
     words = {word for word, _, _ in parts}
-    idle = STOP_WORDS if is_english else find_stop_words(words, language)
-    idle = idle | memory.idle.get(language or "", frozenset())
+    stop_words = KEYWORD_STOP if is_english else find_stop_words(words, language)
+    stop_words = stop_words | memory.stop_words.get(language or "", frozenset())
     for word, apostrophe, ending in parts:
-        if len(word) > 1 and word not in idle and (not apostrophe or ending == "s"):
+        if (
+            len(word) > 1
+            and word not in stop_words
+            and (not apostrophe or ending == "s")
+        ):
             run.append(word)
         elif run:
             yield run

@@ -90,7 +90,7 @@ from slowwave.tasks.vectors import (
     is_encoder_away,
     load_shared_encoder,
 )
-from slowwave.text.idle_words import MemoryWords
+from slowwave.text.stop_words import MemoryWords
 
 LAYERS, REGRESSION = "layers", "regression"
 """Readers of persons' sentences: `layers.py`, `reader.py`."""

@@ -22,8 +22,8 @@ LONGEST_ASKED = 40
 NO_WORD = re.compile(r"^\W+")
 BARE = 1
 """Most content words of an answer that names nothing: "yes", "do that"."""
-MOST_IDLE = 40
-"""Most characters that open or close a sentence idly."""
+MOST_TRIMMED = 40
+"""Most characters that were cut off a sentence at its start or end."""
 PRONOUN = re.compile(r"(?:it|they|he|she|that|this|these|those)\b", re.I)
 QUESTION = re.compile(r"\?[\"'”’)*_!?]*(?:\s|$)")
 ASKING = " ?？"
@@ -99,7 +99,7 @@ class SpokenSentence:
 
     @property
     def whole(self) -> str:
-        """The sentence with what opens and closes it idly in its line: "No, thanks. …", "… ;-)"."""
+        """The sentence with the opening and closing words of its line that were cut off: "No, thanks. …", "… ;-)"."""
         if self.part_of is not None:
             return self.text
         message = self.turn.text
@@ -111,9 +111,9 @@ class SpokenSentence:
             if self.at + 1 < len(sentences)
             else len(message)
         )
-        opens = message[max(first, here.start - MOST_IDLE) : here.start]
-        closes = message[here.end : min(last, here.end + MOST_IDLE)]
-        return _join_idle(opens, here.text, closes)
+        opens = message[max(first, here.start - MOST_TRIMMED) : here.start]
+        closes = message[here.end : min(last, here.end + MOST_TRIMMED)]
+        return _join_trimmed(opens, here.text, closes)
 
     @property
     def read_as(self) -> str:
@@ -213,7 +213,7 @@ class Unit:
         )
 
 
-def _join_idle(
+def _join_trimmed(
     opens: str,
     sentence: str,
     closes: str,

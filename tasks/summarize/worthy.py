@@ -32,14 +32,14 @@ from slowwave.text.words import singular_words
 VERSION = 5
 FIRST_CHARS = 200
 TITLE_WORDS = 12
-IDLE = ("courtesy", "hypothetical", "joke")
-"""Kinds of sentences that neither ask for anything nor say what is so."""
+UNMEANT = ("courtesy", "hypothetical", "joke")
+"""Kinds of sentences that neither ask for anything nor state a fact."""
 PASSING = ("report", "quoted")
 """Kinds of sentences that, as a first request, say what is so at the moment, or what another one says."""
 ASSERTED = tuple(kind for kind in KINDS if kind != "question")
-NEVER_MEANT = frozenset(IDLE)
-NEVER_OPEN = frozenset((*IDLE, "quoted"))
-NEVER_ASKED = frozenset((*IDLE, *PASSING))
+NEVER_MEANT = frozenset(UNMEANT)
+NEVER_OPEN = frozenset((*UNMEANT, "quoted"))
+NEVER_ASKED = frozenset((*UNMEANT, *PASSING))
 LEAST = 0.0
 """Least log-odds of being worth remembering for a sentence of a summary; 0 means as likely as not."""
 
@@ -129,13 +129,13 @@ def tell_session(
     if not by_person or replied is None:
         return None
     share = max_words // 3
-    idle = _find_idle_turns(by_person, answers)
-    meant = [s for s in by_person if s.turn not in idle]
+    unmeant = _find_unmeant_turns(by_person, answers)
+    meant = [s for s in by_person if s.turn not in unmeant]
     parts = [
         *_tell_request(meant, share),
         *_tell_settled(meant, by_person[0].turn, share),
     ]
-    told = [s for s in answers if s.turn not in idle]
+    told = [s for s in answers if s.turn not in unmeant]
     before = [s for s in sentences if not told or s.turn != told[-1].turn]
     parts += _tell_report(select_about(told, before), share)
     heard = max(
@@ -152,27 +152,29 @@ def tell_session(
                 words=share,
                 replied=replied,
                 heard=heard,
-                idle=idle,
+                unmeant=unmeant,
             ),
         ]
     )
 
 
-def _find_idle_turns(
+def _find_unmeant_turns(
     by_person: Sequence[WeighedSentence], answers: Sequence[WeighedSentence]
 ) -> set[int]:
-    """Return the turns of a person that have only idle sentences, and the turns of the agent that answer these."""
+    """Return a person's turns whose sentences are all UNMEANT, and the turns in which the agent answers these."""
     turns = defaultdict[int, list[WeighedSentence]](list)
     for sentence in by_person:
         turns[sentence.turn].append(sentence)
-    idle = {turn for turn, said in turns.items() if not _keep_meant(said, NEVER_MEANT)}
+    unmeant = {
+        turn for turn, said in turns.items() if not _keep_meant(said, NEVER_MEANT)
+    }
     order = sorted({*turns, *(s.turn for s in answers)})
     asking = -1
     for turn in order:
         asking = turn if turn in turns else asking
-        if asking in idle:
-            idle.add(turn)
-    return idle
+        if asking in unmeant:
+            unmeant.add(turn)
+    return unmeant
 
 
 def _keep_meant(
@@ -201,7 +203,7 @@ def _tell_first(sentences: Sequence[WeighedSentence], words: int) -> list[str]:
 
 
 def _tell_request(by_person: Sequence[WeighedSentence], words: int) -> list[str]:
-    """Return a person's requests of the first turn, without idle sentences and states of the moment."""
+    """Return a person's requests of the first turn, without sentences of the kinds in NEVER_ASKED."""
     first = [s for s in by_person if s.turn == by_person[0].turn] if by_person else []
     asked = _keep_meant(first, NEVER_ASKED)
     return [ASKED, *_tell_first(asked, words)] if asked else []
@@ -218,7 +220,7 @@ def select_about(
 def _tell_settled(
     by_person: Sequence[WeighedSentence], first: int, words: int
 ) -> list[str]:
-    """Return the person's sentence behind the turn `first` that is most likely worth remembering, and not idle."""
+    """Return the person's meant sentence after the turn `first` that is most likely worth remembering."""
     later = [
         s
         for s in by_person
@@ -250,13 +252,14 @@ def _tell_open(
     words: int,
     replied: int,
     heard: int,
-    idle: Collection[int],
+    unmeant: Collection[int],
 ) -> list[str]:
     """Return the person's last message if no message of an agent follows, else a question at the agent's end.
 
     `replied` and `heard` are the numbers of the agent's and the person's last message: "yes" is not a sentence, and the
-    question that it answers is open until the agent replies. A message that is `idle` or shares no content word with
-    the earlier ones, and a question without any, are courtesies. What another one asks or says is not open.
+    question that it answers is open until the agent replies. A message of an `unmeant` turn, a message that shares no
+    content word with the earlier ones, and a question without one are courtesies. What another one asks or says is not
+    open.
     """
     end = by_person[-1].turn
     if end > max(replied, by_person[0].turn):
@@ -264,7 +267,7 @@ def _tell_open(
         earlier = [s for s in (*by_person, *answers) if s.turn != end]
         meant = _keep_meant(last, NEVER_OPEN)
         texts = pick_leading_sentences((s.text for s in meant), words)
-        is_open = end not in idle and select_about(meant, earlier)
+        is_open = end not in unmeant and select_about(meant, earlier)
         return [UNANSWERED, *texts] if is_open else []
     asked = answers[-1] if answers else None
     is_answered = asked is not None and asked.turn < heard < replied

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import polars as pl
 
 from slowwave.text.cells import shorten_text
-from slowwave.text.idle_words import count_idle_words
 from slowwave.text.languages import ENGLISH, is_stop_word, stem_in
+from slowwave.text.stop_words import count_stop_words
 from slowwave.text.times.dates import MONTHS, WEEKDAYS
 from slowwave.text.words import (
     ENGLISH_STOP,
@@ -233,19 +233,19 @@ def _list_terms(claims: pl.DataFrame) -> pl.DataFrame:
 
 
 def _list_words(texts: pl.Series) -> pl.Series:
-    """Return the words of each text that say something in its language, in lower case, without short Latin ones."""
+    """Return the content words of each text in lower case, without short Latin ones."""
     spaced = pl.Series(
         [put_spaces(text, endings=False) for text in texts], dtype=pl.String
     )
     words = spaced.str.to_lowercase().str.extract_all(WORD)
     says = [
-        [word for word in row if not _is_idle(word, language)]
+        [word for word in row if not _is_stop_word(word, language)]
         for row, language in zip(words, map(find_text_language, texts), strict=True)
     ]
     return pl.Series(says, dtype=pl.List(pl.String))
 
 
-def _is_idle(word: str, language: str | None) -> bool:
+def _is_stop_word(word: str, language: str | None) -> bool:
     if language in (None, ENGLISH):
         return word in ENGLISH_STOP or len(word) <= SHORT
     return is_stop_word(word, language) or (word.isascii() and len(word) <= SHORT)
@@ -265,13 +265,13 @@ def _select_own_terms(claims: pl.DataFrame, terms: pl.DataFrame) -> pl.DataFrame
         ENOUGH, pl.col("len") >= OWN * pl.col("overall")
     )
     own = own.filter(pl.Series(map(_names_something, own["term"]), dtype=pl.Boolean))
-    return own.filter(_find_telling_terms(own, claims, texts))
+    return own.filter(_find_content_terms(own, claims, texts))
 
 
-def _find_telling_terms(
+def _find_content_terms(
     terms: pl.DataFrame, claims: pl.DataFrame, texts: pl.DataFrame
 ) -> pl.Series:
-    """Return a mask of the terms with a word that says something in the language of the topic's claims with the term.
+    """Return a mask of the terms with a content word, in the language of the topic's claims with the term.
 
     Args:
         terms: the columns topic_id, term and phrase.
@@ -286,16 +286,18 @@ def _find_telling_terms(
         how="left",
         maintain_order="left",
     )
-    telling = []
+    has_content = []
     for term, summaries in found.select("term", "summary").iter_rows():
         language = find_text_language(" ".join(summaries))
-        telling.append(not all(_is_idle(word, language) for word in term.split()))
-    return pl.Series(telling, dtype=pl.Boolean)
+        has_content.append(
+            not all(_is_stop_word(word, language) for word in term.split())
+        )
+    return pl.Series(has_content, dtype=pl.Boolean)
 
 
 def _find_stems(texts: pl.Series) -> dict[str, str]:
     """Return the stem of each word of the texts, in the language of most texts that have it."""
-    memory = count_idle_words(texts.gather_every(1 + len(texts) // SAMPLE))
+    memory = count_stop_words(texts.gather_every(1 + len(texts) // SAMPLE))
     languages = pl.Series(
         [memory.find_language(text) or ENGLISH for text in texts], dtype=pl.String
     )

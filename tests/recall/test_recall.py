@@ -233,7 +233,7 @@ def test_a_broken_index_leaves_vectors(tmp_path: Path) -> None:
     assert memory.warnings[0].startswith("full text of passages can't be read")
 
 
-def test_the_share_of_words_heard_leaves_out_idle_words_and_names_of_speakers(
+def test_the_share_of_words_scored_leaves_out_stop_words_and_names_of_speakers(
     memory: Memory,
 ) -> None:
     view = View.open(memory.root, "default")

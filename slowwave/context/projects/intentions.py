@@ -285,7 +285,7 @@ class Intention(Shown):
         parts.sort(
             key=lambda part: _weigh_stems(extract_content_words(part), said, lexicon)
         )
-        *others, last = [_list_telling(named.sub(" ", part), lexicon) for part in parts]
+        *others, last = [_list_content(named.sub(" ", part), lexicon) for part in parts]
         if not (self.topic and others):
             shared = [word for word in last if lexicon.stem(word) in said]
             weight = sum(map(lexicon.weigh, shared))
@@ -293,8 +293,8 @@ class Intention(Shown):
             if 2 * weight > sum(map(lexicon.weigh, last)) and (is_alone or shared[1:]):
                 return True
             others = others or [last] * (not self.topic and not is_alone)
-        telling = {word for part in others for word in part}
-        return _weigh_stems(telling, said, lexicon) >= LEAST
+        content = {word for part in others for word in part}
+        return _weigh_stems(content, said, lexicon) >= LEAST
 
     def _is_named_in(self, text: str, near: float | None = None) -> bool:
         """Return True if a text names what it waits for: of a topic a sentence that has enough of it, or less of its
@@ -487,8 +487,8 @@ def _drop_measures(text: str, lexicon: Lexicon) -> str:
     return MEASURE.sub(lambda match: "" if is_measure(match) else match[0], text)
 
 
-def _list_telling(part: str, lexicon: Lexicon) -> list[str]:
-    """Return the words of a part that tell something."""
+def _list_content(part: str, lexicon: Lexicon) -> list[str]:
+    """Return the content words of a part that are rare enough, without names with digits or signs."""
     words = extract_content_words(_split_humps(part))
     return [word for word in words if lexicon.weigh(word) >= LEAST and word.isalpha()]
 

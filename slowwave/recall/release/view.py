@@ -74,10 +74,10 @@ from slowwave.schemas.vocabulary import (
 from slowwave.store.logs import Added, Review, read
 from slowwave.store.notes import NOTES, OWN_SESSIONS, PREFIX
 from slowwave.store.releases import Release, Snapshot
-from slowwave.text.idle_words import MemoryWords, count_idle_words
 from slowwave.text.languages import ENGLISH, fold_word, stem_in
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import extract_spans
+from slowwave.text.stop_words import MemoryWords, count_stop_words
 from slowwave.text.times.days import format_day, localise
 from slowwave.text.times.relative_days import add_days
 from slowwave.text.words import JOINED, TERM, singular_words
@@ -445,7 +445,7 @@ REST = 3
 LONGEST = 80
 """Most letters of a word whose parts are looked up: "Rindfleischetikettierung…" has 63."""
 LANGUAGE_ROWS = 400
-"""Passages that tell the languages of a memory, and which of their words carry nothing."""
+"""Passages that tell the languages of a memory, and their stop words."""
 ALIKE = 0.88
 """Similarity of two spellings of a word, at least ("Muhhamed" and "Muhammad": .883)."""
 CHECK_COLUMNS = (
@@ -747,7 +747,7 @@ class View(Tables):
 
     @shared_property
     def memory_words(self) -> MemoryWords:
-        """The languages of LANGUAGE_ROWS passages, and the words of each that carry nothing."""
+        """The languages of LANGUAGE_ROWS passages, and the stop words counted in each."""
         count = self.count(PASSAGES)
         spread = np.linspace(
             0,
@@ -757,7 +757,7 @@ class View(Tables):
         )
         places = np.unique(spread)
         texts = self.take(PASSAGES, places[:count], ["text"])["text"].to_pylist()
-        return count_idle_words(texts)
+        return count_stop_words(texts)
 
     def find_compounds(
         self,

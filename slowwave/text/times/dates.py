@@ -35,7 +35,7 @@ DOTTED = re.compile(
     r"(?<![\w.])(?P<day>[0-3]?\d)\.\s?(?P<month>[01]?\d)\.(?=\s+[^\W\d_A-Z]|,)"
 )
 """A day and month without a year, each with a dot, and the sentence goes on: "3.12." at its end may be a version. So
-may "python 3.12.", and so the word before it is a weekday or a word that carries nothing (`_leads_to_date`).
+may "python 3.12.", and so the word before it is a weekday or a stop word (`_leads_to_date`).
 """
 WRITTEN = (
     re.compile(

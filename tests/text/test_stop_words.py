@@ -1,9 +1,9 @@
-"""Words that carry nothing in a memory, since many of its texts have them."""
+"""The stop words of a memory, which many of its texts have."""
 
 import pytest
 
 from slowwave.tasks.gists.keywords import extract_phrases
-from slowwave.text.idle_words import LEAST_TEXTS, MemoryWords, count_idle_words
+from slowwave.text.stop_words import LEAST_TEXTS, MemoryWords, count_stop_words
 
 GERMAN = [
     f"Die Lieferung {n} kommt {'nicht ' if n % 5 == 0 else ''}am Montag in das Lager {n}."
@@ -16,19 +16,19 @@ CHINESE = [
 ENGLISH = [f"The crate {n} is not in the depot." for n in range(3 * LEAST_TEXTS)]
 
 
-def test_words_in_more_than_a_tenth_of_a_languages_texts_carry_nothing() -> None:
-    memory = count_idle_words([*GERMAN, *CHINESE, *ENGLISH])
+def test_words_in_more_than_a_tenth_of_a_languages_texts_are_stop_words() -> None:
+    memory = count_stop_words([*GERMAN, *CHINESE, *ENGLISH])
     # A fifth has "nicht"; each number stands in one text. English has its lists.
-    assert "nicht" in memory.idle["German"]
-    assert "不在" in memory.idle["Chinese"]  # as the dictionary splits it
-    assert not {"7", "17"} & memory.idle["German"]
-    assert "English" not in memory.idle
+    assert "nicht" in memory.stop_words["German"]
+    assert "不在" in memory.stop_words["Chinese"]  # as the dictionary splits it
+    assert not {"7", "17"} & memory.stop_words["German"]
+    assert "English" not in memory.stop_words
     assert memory.main == "English"
 
 
 def test_few_texts_of_a_language_are_not_counted() -> None:
-    assert count_idle_words(GERMAN[1:]).idle == {}
-    assert count_idle_words([]) == MemoryWords()
+    assert count_stop_words(GERMAN[1:]).stop_words == {}
+    assert count_stop_words([]) == MemoryWords()
 
 
 @pytest.mark.parametrize(

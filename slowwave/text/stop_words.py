@@ -1,6 +1,6 @@
-"""Count the words of a memory that carry nothing in a language: those in many of its texts.
+"""Count the stop words of a memory: the words that stand in many of its texts of a language.
 
-The lists of stop words (`languages.py`) lack negations, question words and what people often say. English texts keep
+The lists of stop words (`stop_words.toml`) lack negations, question words and what people often say. English texts keep
 their lists, to which recall is fitted.
 """
 
@@ -14,19 +14,19 @@ from slowwave.text.words import find_text_language, split_words
 LEAST_TEXTS = 40
 """Least texts of a language whose words are counted. In fewer texts a common word may be what they are about."""
 MOST_SHARE = 0.1
-"""Share of a language's texts above which a word carries nothing (`docs/decisions/045-words-counted.md`)."""
+"""Share of a language's texts above which a word is a stop word (`docs/decisions/045-words-counted.md`)."""
 COUNTED_CHARS = 2_000
 """Characters at the start of a text whose words are counted."""
 
 
 @dataclass(frozen=True)
 class MemoryWords:
-    """The languages of a memory, and the words in each that carry nothing."""
+    """The languages of a memory, and the stop words that were counted in each."""
 
     main: str | None = None
     """The language of most texts that have one; None if none has most."""
-    idle: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
-    """Each language other than English with enough texts -> its words that carry nothing, in lower case."""
+    stop_words: Mapping[str, frozenset[str]] = field(default_factory=dict, hash=False)
+    """Each language other than English with enough texts -> its counted stop words, in lower case."""
 
     def find_language(self, text: str) -> str | None:
         """Return the language of a text of the memory.
@@ -35,21 +35,24 @@ class MemoryWords:
         is known, counts as in that one: "On ne déploie pas" has more stop words of Finnish.
         """
         language = find_text_language(text)
-        if self.main in (None, ENGLISH) or language in {ENGLISH, *self.idle}:
+        if self.main in (None, ENGLISH) or language in {ENGLISH, *self.stop_words}:
             return language
         return self.main
 
     def describe(self) -> str:
         """Return it as a text, equal for equal memories."""
-        idle = {language: sorted(self.idle[language]) for language in sorted(self.idle)}
-        return f"{self.main} {idle}"
+        stop_words = {
+            language: sorted(self.stop_words[language])
+            for language in sorted(self.stop_words)
+        }
+        return f"{self.main} {stop_words}"
 
 
 UNKNOWN_MEMORY = MemoryWords()
 """Stands for a memory whose texts were not counted: each text has its own language, and the lists of stop words."""
 
 
-def count_idle_words(texts: Iterable[str]) -> MemoryWords:
+def count_stop_words(texts: Iterable[str]) -> MemoryWords:
     """Return the languages of texts, and the words of each that stand in more than MOST_SHARE of its texts."""
     by_language = defaultdict[str, list[str]](list)
     for text in texts:
