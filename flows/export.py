@@ -27,8 +27,8 @@ from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, INTERNAL, MESSAGES, RELEASED, TABLES, Table
 from slowwave.schemas.vocabulary import LEARNINGS
-from slowwave.store.crypt import check_encrypted
 from slowwave.store.logs import Export, note_export
+from slowwave.store.place import check_writable
 from slowwave.store.private import open_new, replace_file
 from slowwave.store.releases import Snapshot
 from slowwave.tasks.publish.export import (
@@ -110,7 +110,7 @@ def export_tables(
         to=to, template=template, snapshot=snapshot, layout=layout, tables=names
     ):
         return kept | {"to": str(to), "written": False}
-    check_encrypted(settings, settings.store if phrase else to)
+    check_writable(settings, settings.store if phrase else to)
     # Noted before it begins, so that a forgetting finds what a kill leaves.
     _note_new(snapshot, to, form, is_whole=False)
     # The tables, then the manifest, by which an export is whole.
@@ -422,7 +422,7 @@ def export_learnings(
     to = fill_place(to, snapshot)
     if to.exists() or to.is_symlink():
         raise UsageError(f"{to} is there already: name a file that is new")
-    check_encrypted(settings, to)
+    check_writable(settings, to)
     rows = snapshot.read(CLAIMS)
     known = rows["workspace"].to_pylist()
     asked = anchor_workspace(workspace) if workspace else None

@@ -32,7 +32,7 @@ from slowwave.schemas.vocabulary import (
     RunStatus,
     Status,
 )
-from slowwave.store.crypt import find_encryption
+from slowwave.store.encrypted_disk import find_encryption
 from slowwave.store.notes import PREFIX, read_notes
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Snapshot, is_dropped, list_spaces, load_releases

@@ -49,8 +49,9 @@ from slowwave.flows.reprocess import (
 from slowwave.schemas.errors import SlowwaveError, StoreError, UsageError
 from slowwave.schemas.settings import SPACE_NAME, make_settings, name_model
 from slowwave.schemas.vocabulary import UI_PORT, RunStatus
-from slowwave.store.backup import back_up
-from slowwave.store.crypt import check_encrypted, read_key
+from slowwave.store.backup.age import read_key
+from slowwave.store.backup.archive import back_up
+from slowwave.store.place import check_writable
 from slowwave.store.releases import Snapshot
 from slowwave.tasks.ingest.parsing.records import NoSuchPath
 from slowwave.tasks.isolate import is_lasting
@@ -562,7 +563,7 @@ def backup(to: str, overrides: Overrides = None, space: Space = None) -> dict[st
         settings = make_settings(merge_settings(overrides, space))
         key = read_key(None)
         file = fill_place(Path(to), Snapshot(settings.store, settings.space))
-        check_encrypted(settings, settings.store if key else file)
+        check_writable(settings, settings.store if key else file)
         file.parent.mkdir(parents=True, exist_ok=True)
         made = back_up(root=settings.store, space=settings.space, file=file, key=key)
         name(f"{made['release']} of {made['space']}", RunStatus.DONE)

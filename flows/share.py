@@ -18,7 +18,7 @@ from slowwave.schemas.errors import StoreMissing, UsageError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import SESSIONS
 from slowwave.schemas.vocabulary import LEARNINGS
-from slowwave.store.crypt import check_encrypted
+from slowwave.store.place import check_writable
 from slowwave.store.private import make_files_private, make_private_folder, replace_file
 from slowwave.store.store import Store
 from slowwave.tasks.ingest.formats.own.export import (
@@ -60,7 +60,7 @@ def import_learnings(
     document = _load_document(file)
     claims = _place_claims(document["claims"], settings, workspaces)
     folder = settings.store / settings.space / FOLDER
-    check_encrypted(settings)
+    check_writable(settings)
     with make_files_private():
         make_private_folder(folder)
         stored = folder / f"{name}.json"

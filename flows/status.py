@@ -35,7 +35,7 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.settings_files import load_aliases
 from slowwave.schemas.tables import CLAIMS, FILES, RUNS, SESSIONS
 from slowwave.schemas.vocabulary import WRITERS, RunStatus, Status
-from slowwave.store.crypt import is_locked
+from slowwave.store.encrypted_disk import is_locked
 from slowwave.store.notes import find_talk_logs
 from slowwave.store.releases import Release, Snapshot
 from slowwave.store.store import Store

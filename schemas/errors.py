@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
 MOST_RELEASES = 6
 """Releases that a message lists, the latest."""
-ENCRYPTED = ".encrypted"
-"""End of the name of the encrypted folder beside a store that is mounted in the store's place."""
+NO_STORE = "run `slowwave run` first, or name another with --store"
+"""What to do if no store is at a path."""
 
 
 class SlowwaveError(Exception):
@@ -59,13 +59,8 @@ class StoreError(SlowwaveError):
 class StoreMissing(StoreError):
     """An expected store or space does not exist."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, why: str = NO_STORE) -> None:
         self.path = path
-        store = path.parent.resolve()
-        sealed = store.with_name(store.name + ENCRYPTED)
-        why = "run `slowwave run` first, or name another with --store"
-        if sealed.exists():
-            why = f"it is encrypted and locked: `gocryptfs {sealed} {store}` unlocks it"
         super().__init__(f"no store at {name_place(path)}: {why}")
 
 

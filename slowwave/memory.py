@@ -58,8 +58,8 @@ from slowwave.schemas.filters import (
 )
 from slowwave.schemas.places import find_working_copy, name_last_part
 from slowwave.schemas.settings import Settings
-from slowwave.store.crypt import check_encrypted
 from slowwave.store.notes import find_talk_logs, read_written
+from slowwave.store.place import check_writable
 from slowwave.store.releases import Release
 from slowwave.telemetry import open_memory_span
 from slowwave.text.workspaces import (
@@ -684,7 +684,7 @@ class Memory:
         """
         from slowwave.store.notes import write_note
 
-        check_encrypted(self.settings, self.root)
+        check_writable(self.settings, self.root)
         project = self.settle_workspace(workspace) if workspace else None
         folder = self.reading.folder
         redact = self.settings.redact
@@ -729,7 +729,7 @@ class Memory:
         from slowwave.recall.views.corrected import find_claim_to_correct
         from slowwave.store.notes import format_correction, write_note
 
-        check_encrypted(self.settings, self.root)
+        check_writable(self.settings, self.root)
         row, corrected = find_claim_to_correct(self.get_view(), claim, text)
         return write_note(
             self.reading.folder,
@@ -759,7 +759,7 @@ class Memory:
         """
         from slowwave.store.notes import TalkLog
 
-        check_encrypted(self.settings, self.root)
+        check_writable(self.settings, self.root)
         project = self.settle_workspace(workspace) if workspace else None
         return TalkLog(
             self.reading.folder,

@@ -118,6 +118,23 @@ def test_the_core_imports_no_plugin() -> None:
     assert [edge for edge in find_edges(*core) if edge[1] == "plugins"] == []
 
 
+def test_encryption_of_the_disk_reaches_the_core_through_the_place_of_the_store() -> (
+    None
+):
+    named = {
+        module
+        for module, path in MODULES.items()
+        for one in find_all_imports(path)
+        if one.startswith("slowwave.store.encrypted_disk.")
+    }
+    # Both show which encryption a disk has.
+    assert named == {
+        "slowwave.store.place",
+        "slowwave.flows.ledgers",
+        "slowwave.flows.status",
+    }
+
+
 def test_plugins_do_not_import_one_another() -> None:
     plugins = {
         name: name.split(".")[2]

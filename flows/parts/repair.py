@@ -23,7 +23,7 @@ from slowwave.flows.parts.quarantine_sessions import quarantine_candidate
 from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import open_run, run_step
 from slowwave.flows.reprocess import FORGET, Selection
-from slowwave.schemas.errors import StoreError, StoreMissing
+from slowwave.schemas.errors import StoreError
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     ACTIONS,
@@ -46,6 +46,7 @@ from slowwave.schemas.tables import (
     TOPICS,
 )
 from slowwave.store.manifest import REPAIR_FILE, Damage
+from slowwave.store.place import report_missing
 from slowwave.store.private import replace_file
 from slowwave.store.repair import (
     KEPT,
@@ -84,7 +85,7 @@ def run_repair(settings: Settings) -> RunReport:
         StoreLocked: another run holds the store.
     """
     if not any((folder := settings.store / settings.space).glob("*.lance")):
-        raise StoreMissing(folder)
+        raise report_missing(folder)
     done: dict[str, Salvaged] = {}
     notes: list[str] = []
     indexes: list[str] = []

@@ -33,10 +33,10 @@ from slowwave.schemas.tables import (
     SESSIONS,
 )
 from slowwave.schemas.vocabulary import RunStatus
-from slowwave.store.backup import RESTORING
-from slowwave.store.crypt import check_encrypted
+from slowwave.store.backup.archive import RESTORING
 from slowwave.store.lock import Holder, writer_lock
 from slowwave.store.manifest import check_newest_whole, has_table
+from slowwave.store.place import check_writable
 from slowwave.store.private import make_files_private
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, load_releases
@@ -120,7 +120,7 @@ def open_run(
         UsageError: the settings name a model, prompt or pack that does not exist, or another writer.
     """
     check_llm(settings)
-    check_encrypted(settings)
+    check_writable(settings)
     if not create:
         load_releases(settings.store / settings.space)
     _remove_left_folders(settings.store)

@@ -497,11 +497,11 @@ def remember(
     placeholders. Without a terminal it counts as an agent's note, until `slowwave include` confirms it.
     """
     from slowwave.schemas.errors import UsageError
-    from slowwave.store.crypt import check_encrypted
     from slowwave.store.notes import is_unfinished, write_note
+    from slowwave.store.place import check_writable
 
     # the note, as a person's or an agent's
-    check_encrypted(settings)
+    check_writable(settings)
     if is_unfinished(settings.store / settings.space):
         finish_before_noting(settings)
     if workspace and of_none:

@@ -90,11 +90,12 @@ def backup(
 
     It is encrypted if --key-file, SLOWWAVE_BACKUP_KEY or SLOWWAVE_BACKUP_KEY_COMMAND gives a passphrase or an age key.
     """
-    from slowwave.store.backup import back_up
-    from slowwave.store.crypt import check_encrypted, read_key
+    from slowwave.store.backup.age import read_key
+    from slowwave.store.backup.archive import back_up
+    from slowwave.store.place import check_writable
 
     key = read_key(key_file)
-    check_encrypted(settings, settings.store if key else file)
+    check_writable(settings, settings.store if key else file)
     made = back_up(root=settings.store, space=settings.space, file=file, key=key)
     how = "encrypted" if key else "not encrypted"
     OUT.print(
@@ -112,12 +113,13 @@ def restore(
 
     --space names the restored space; by default it keeps its name.
     """
-    from slowwave.store.backup import restore as bring_back
-    from slowwave.store.crypt import check_encrypted, read_key
+    from slowwave.store.backup.age import read_key
+    from slowwave.store.backup.archive import restore as bring_back
+    from slowwave.store.place import check_writable
     from slowwave.tasks.forget.proof import list_certificates
 
     settings = load_settings(**given)
-    check_encrypted(settings)
+    check_writable(settings)
     made = bring_back(
         root=settings.store, space=given.get("space"), file=file, key=read_key(key_file)
     )
@@ -208,7 +210,7 @@ def export(
         raise UsageError("--project goes with --learnings: tables are written whole")
     with show_loading():
         from slowwave.flows.export import export_tables
-        from slowwave.store.crypt import read_key
+        from slowwave.store.backup.age import read_key
 
     phrase = read_key(key_file) if encrypted or key_file else None
     if encrypted and not phrase:

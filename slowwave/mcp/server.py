@@ -75,8 +75,8 @@ from slowwave.schemas.filters import (
 )
 from slowwave.schemas.plugins import load_plugin
 from slowwave.schemas.settings import Settings
-from slowwave.store.crypt import check_encrypted
 from slowwave.store.notes import write_note
+from slowwave.store.place import check_writable
 from slowwave.text.fence import FENCE_TOKENS, escape_line, escape_values, fence_block
 
 LOG = logging.getLogger(__name__)
@@ -329,7 +329,7 @@ class Tools:
         """Keep an explicit note: it is recalled at once, and after the next night like anything that an agent said."""
         try:
             # Never as the person's own words: what an agent was made to read may speak through it.
-            check_encrypted(self.settings)
+            check_writable(self.settings)
             project = settle_project(self.settings, workspace)
             session = write_note(
                 self.space_dir, note, workspace=project, redact=self.settings.redact
@@ -394,7 +394,7 @@ class Tools:
     ) -> str:
         """Say whether a memory was good or bad: it is noted for the person, and changes no answer."""
         with convert_to_tool_errors():
-            check_encrypted(self.settings)
+            check_writable(self.settings)
             node = rate_memory(
                 view=self.open_memory().get_view(),
                 row_id=id,

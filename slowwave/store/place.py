@@ -2,18 +2,23 @@
 
 A store at an address (`s3://bucket/prefix`) is used through a folder of this machine that is named after the address
 (`slowwave/schemas/places.py`). A `Place` downloads and uploads its files; the address's scheme selects it among the
-entry points of the group `slowwave.places`. For a store in a folder of its own, the place does nothing.
+entry points of the group `slowwave.places`. For a store in a folder of its own, the place does nothing. Encryption of
+the disk reaches the rest of the code through `check_writable` and `report_missing`.
 """
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from slowwave.schemas.errors import UsageError
+from slowwave.schemas.errors import StoreMissing, UsageError
 from slowwave.schemas.places import find_url, find_working_copy, read_url
 from slowwave.schemas.plugins import load_plugin
+from slowwave.store.encrypted_disk import describe_lock, find_encryption
 from slowwave.store.manifest import Damage
+
+if TYPE_CHECKING:
+    from slowwave.schemas.settings import Settings
 
 GROUP = "slowwave.places"
 EXTRA = "bucket"
@@ -128,3 +133,33 @@ def refuse_copy(store: Path, what: str) -> None:
     """
     if url := find_url(store):
         raise UsageError(f"{what}, and {url} is in a bucket: nothing was done")
+
+
+def check_writable(settings: "Settings", folder: Path | None = None) -> None:
+    """Check that the settings allow writing to a folder (default: the store).
+
+    Raises:
+        UsageError: the store's encrypted folder is not mounted; or the settings require encryption and none is known.
+    """
+    folder = folder or settings.store
+    lock = describe_lock(folder) if folder == settings.store else None
+    if lock:
+        raise UsageError(
+            f"nothing is written to {folder}: the store is locked, or half moved (docs/install.md). {lock}"
+        )
+    if not settings.storage.require_encrypted:
+        return
+    refuse_copy(
+        folder,
+        "storage.require_encrypted asks for a disk that is known to be encrypted",
+    )
+    if find_encryption(folder) is None:
+        raise UsageError(
+            f"nothing is written to {folder}: no encryption is known there (storage.require_encrypted)"
+        )
+
+
+def report_missing(folder: Path) -> StoreMissing:
+    """Return the error for a space that does not exist, with the command that unlocks the store if it is locked."""
+    lock = describe_lock(folder.parent)
+    return StoreMissing(folder, lock) if lock else StoreMissing(folder)

@@ -19,7 +19,6 @@ from slowwave.schemas.errors import (
     NoRelease,
     ReleaseDropped,
     SchemaMismatch,
-    StoreMissing,
     StoreUnreadable,
     translate_read_errors,
 )
@@ -35,7 +34,7 @@ from slowwave.store.manifest import (
     list_release_manifests,
     list_versions,
 )
-from slowwave.store.place import find_place
+from slowwave.store.place import find_place, report_missing
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def read_ledger(folder: Path) -> list[Release]:
         StoreMissing, StoreUnreadable, SchemaMismatch: as `load_releases`.
     """
     if not has_table(folder, RELEASES.name):
-        raise StoreMissing(folder)
+        raise report_missing(folder)
     for name, what in find_altered(folder, f"{RELEASES.name}.lance/").items():
         raise StoreUnreadable(
             folder, f"{name}: {what}: `slowwave check --repair` repairs what it can"

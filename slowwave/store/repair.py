@@ -21,7 +21,6 @@ from slowwave.schemas.errors import (
     READ_TROUBLE,
     SchemaMismatch,
     StoreError,
-    StoreMissing,
     StoreUnreadable,
 )
 from slowwave.schemas.tables import (
@@ -60,7 +59,7 @@ from slowwave.store.manifest import (
     settle_release_manifests,
     write_release_manifest,
 )
-from slowwave.store.place import find_place
+from slowwave.store.place import find_place, report_missing
 from slowwave.store.private import replace_file
 from slowwave.store.publishing import read_releases
 from slowwave.store.releases import Release, is_dropped, make_ledger_rows, read_ledger
@@ -98,7 +97,7 @@ def check_store(folder: Path, *, read: bool = True) -> Checked:
     place = find_place(folder.parent)
     place.pull(folder.name)
     if not any(folder.glob("*.lance")):
-        raise StoreMissing(folder)
+        raise report_missing(folder)
     numbers = list_release_manifests(folder)
     damage = [*find_newest_damage(folder, read=read)]
     try:

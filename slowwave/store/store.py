@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from slowwave.schemas.errors import (
     BadRows,
-    StoreMissing,
     translate_read_errors,
     translate_write_errors,
 )
@@ -37,7 +36,7 @@ from slowwave.store.manifest import (
     identify_newest_version,
     restore_last_whole,
 )
-from slowwave.store.place import find_place
+from slowwave.store.place import find_place, report_missing
 from slowwave.store.private import close_to_others, make_private_folder
 from slowwave.store.releases import check_columns, check_tables_exist, load_releases
 
@@ -88,7 +87,7 @@ class Store:
             check_ledger_whole(directory, 0, find_last_known(directory))
             made = []
             if not create:
-                raise StoreMissing(directory)
+                raise report_missing(directory)
         check_tables_exist(directory, made)
         if create:
             make_private_folder(directory)

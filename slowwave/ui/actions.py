@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from slowwave.recall.views.show import rate_memory
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.ids import compute_content_id
-from slowwave.store.crypt import check_encrypted
+from slowwave.store.place import check_writable
 from slowwave.ui.page import Data, Explorer, Page
 
 if TYPE_CHECKING:  # a night's packages: the pages are there without them
@@ -69,7 +69,7 @@ def rate(
     why: Why = "",
 ) -> Data:
     """Rate a memory as good or bad. The rating is logged and does not change answers; the last one counts."""
-    check_encrypted(at.settings)
+    check_writable(at.settings)
     node = rate_memory(
         view=at.view, row_id=id, verdict=verdict, why=why, redact=at.settings.redact
     )

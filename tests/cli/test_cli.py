@@ -530,7 +530,7 @@ def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> N
     note = noted.split()[2].rstrip(",")
     back = typed("rollback", "r1", "--store", copy)
     assert back.exit_code == 0, back.output
-    assert f"`slowwave exclude {note} --why …` takes it out" in back.output
+    assert f"`slowwave exclude {note} --why …` excludes them" in back.output
     listed = json.loads(typed("inspect", "releases", "--json", "--store", copy).output)
     assert listed[0]["restores"] == listed[-1]["release_id"]
     kinds = [

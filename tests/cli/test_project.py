@@ -326,7 +326,7 @@ def test_pages_of_decisions_are_named_by_their_topics(
     ("words", "told"),
     [
         ((), "say where"),
-        (("--to", "claude"), "this folder is no project that the memory knows"),
+        (("--to", "claude"), "the memory knows no project in this folder"),
         (
             ("--to", "claude", "--project", "ap"),
             "no project 'ap' is known here; the nearest: 'api'",

@@ -257,7 +257,7 @@ def test_a_pipe_for_a_document_or_a_projects_git_settings_is_one_line_or_passed_
         typed("import", pipe, "--as", "ann", "--store", root), "it is no file"
     )
     assert in_one_line(
-        typed("forget", "--check", pipe, "--store", root), "is no certificate"
+        typed("forget", "--check", pipe, "--store", root), "is not a certificate"
     )
     (tmp_path / "project" / ".git").mkdir(parents=True)
     os.mkfifo(tmp_path / "project" / ".git" / "config")

@@ -287,7 +287,7 @@ def test_a_rewrite_that_is_killed_answers_by_the_release_before_and_the_next_nig
         assert read_observers(store) == {"extractive"}
         line = measure_waiting(settings(store))["line"]
         assert line.startswith(
-            "scripted, which writes the memory anew: r1, by rules, answers until that is done; "
+            "scripted, which is rewriting the memory; until it is done, r1 by rules answers; "
         )
     with pytest.raises(
         UsageError, match="is being rewritten by scripted, and the settings name rules"

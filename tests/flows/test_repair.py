@@ -21,7 +21,7 @@ from slowwave.schemas.errors import StoreUnreadable
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import RUNS, TABLES
 from slowwave.store import Store
-from slowwave.store.backup import back_up
+from slowwave.store.backup.archive import back_up
 from slowwave.store.manifest import REPAIR_FILE, list_versions
 from slowwave.store.repair import check_store
 from slowwave.tasks.ingest.vault import find_broken_chains

@@ -316,7 +316,7 @@ def test_a_transcript_on_disk_is_not_read_again_and_what_it_gains_is(
     assert SECRET not in str(told)
     # A repair without the list of what was forgotten keeps it blank, and says that it may be back.
     shutil.rmtree(root / "store" / "default" / "forgotten.lance")
-    assert "may be back from a transcript: forget it again" in str(
+    assert "may come back from a transcript: forget them again" in str(
         run_repair(settings).notes
     )
     os.utime(root / "in" / "told.jsonl", (2, 2))
@@ -836,7 +836,7 @@ def test_the_command_asks_shows_and_checks(root: Path) -> None:
             bad
         )
     named = run(app, ["forget", "--match", "told.jsonl", "--yes", *at])
-    assert (named.exit_code, "No message or title holds it" in named.output) == (
+    assert (named.exit_code, "No message or title contains it" in named.output) == (
         1,
         True,
     )

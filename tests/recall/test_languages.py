@@ -188,7 +188,7 @@ def test_languages_that_no_encoder_reads_are_named_as_found_by_words() -> None:
     shares = {"Hindi": 0.9, "German": 0.1}
     for encoder in ("all-MiniLM-L6-v2", "multilingual"):
         assert describe_languages(shares, encoder) == (
-            "Hindi 90% of the messages, which no encoder that ships reads: they are found by words"
+            "Hindi 90% of the messages, which neither encoder reads: recall finds them by words"
         )
     assert not describe_languages({"English": 0.6, "Hindi": 0.4}, "multilingual")
 

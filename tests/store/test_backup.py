@@ -24,8 +24,9 @@ from slowwave.mcp.server import Tools
 from slowwave.memory import Memory
 from slowwave.schemas.errors import StoreLocked, UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.store.backup import FORMAT, MANIFEST
-from slowwave.store.crypt import MAGIC, decrypt, find_encryption
+from slowwave.store.backup.age import MAGIC, decrypt
+from slowwave.store.backup.archive import FORMAT, MANIFEST
+from slowwave.store.encrypted_disk import find_encryption
 from slowwave.store.lock import writer_lock
 from tests.command_line import typed
 from tests.talk_files import session

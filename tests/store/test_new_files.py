@@ -9,7 +9,7 @@ from slowwave.flows.metrics import write_metrics_after
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.settings import Settings
-from slowwave.store.backup import back_up
+from slowwave.store.backup.archive import back_up
 from slowwave.store.private import open_new, replace_file
 from tests.talk_files import session
 

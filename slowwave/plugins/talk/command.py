@@ -57,13 +57,13 @@ def talk(
     from slowwave.memory import settle_project
     from slowwave.plugins.talk.talk import Conversation
     from slowwave.schemas.errors import UsageError
-    from slowwave.store.crypt import check_encrypted
     from slowwave.store.notes import TalkLog
+    from slowwave.store.place import check_writable
 
     given |= {"web": {"enabled": web}} if web is not None else {}
     given |= {"llm": llm, "models": {"talk": ""}} if llm else {}
     settings = load_settings(**given)
-    check_encrypted(settings)
+    check_writable(settings)
     spec = settings.get_llm("talk")
     model = select_llm(spec, settings.model)
     if model is None:

@@ -20,7 +20,7 @@ import zstandard
 
 from slowwave.schemas.errors import StoreUnreadable, UsageError
 from slowwave.schemas.settings import SPACE_NAME
-from slowwave.store.crypt import MAGIC, VARIABLE, decrypt, encrypt
+from slowwave.store.backup.age import MAGIC, VARIABLE, decrypt, encrypt
 from slowwave.store.lock import HOLDER_FILE, writer_lock
 from slowwave.store.manifest import PIECE, measure_file, sync_changes
 from slowwave.store.place import refuse_copy

@@ -1,15 +1,12 @@
-"""Encrypt backups with age (age-encryption.org), and detect whether a folder is on an encrypted disk."""
+"""Encrypt backups with age (age-encryption.org)."""
 
 import os
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 from typing import IO
 
-from slowwave.schemas.errors import ENCRYPTED, UsageError
-from slowwave.schemas.settings import Settings
-from slowwave.store.place import refuse_copy
+from slowwave.schemas.errors import UsageError
 
 MAGIC = b"age-encryption.org/v1\n"
 VARIABLE = "SLOWWAVE_BACKUP_KEY"
@@ -22,13 +19,6 @@ TOO_SLOW = "Excessive work parameter"
 """What age says if a passphrase would take this machine too long."""
 TRIES = 5
 """Most times that a passphrase is tried while age says so."""
-FILE_SYSTEMS = (
-    "fuse.gocryptfs",
-    "fuse.cryfs",
-    "fuse.encfs",
-    "fuse.securefs",
-    "ecryptfs",
-)
 
 
 def read_key(file: Path | None) -> str | None:
@@ -125,85 +115,3 @@ def _decrypt_by_passphrase(data: bytes, phrase: str) -> bytes:
             if TOO_SLOW not in f"{error}":
                 raise
     return bytes(pyrage.passphrase.decrypt(data, phrase))
-
-
-def find_encryption(
-    folder: Path, mounts: Path = Path("/proc/self/mountinfo"), sys: Path = Path("/sys")
-) -> str | None:
-    """Return the encryption of the disk of a folder (or of its nearest existing parent), or None if none is known.
-
-    Detected are dm-crypt (also below LVM), gocryptfs and similar, and eCryptfs; on a Mac FileVault, for the disk of the
-    home folder.
-    """
-    there = next(
-        parent for parent in (folder, *folder.absolute().parents) if parent.exists()
-    ).resolve()
-    if not mounts.is_file():
-        if (
-            not shutil.which("fdesetup")
-            or there.stat().st_dev != Path.home().stat().st_dev
-        ):
-            return None
-        status = subprocess.run(
-            ["fdesetup", "status"], stdout=subprocess.PIPE, text=True, check=False
-        ).stdout
-        return "FileVault" if status.strip() == "FileVault is On." else None
-    # A line has the device (major:minor), the mount point and the file system. A later mount hides an earlier one.
-    lines = [
-        line.split(" - ", 1)
-        for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()
-    ]
-    parsed = [(left.split(), right.split()) for left, right in reversed(lines)]
-    entries = [
-        (f[2], Path(f[4].encode().decode("unicode_escape")), t[0]) for f, t in parsed
-    ]
-    device, _, kind = max(
-        entries,
-        key=lambda entry: len(entry[1].parts) if there.is_relative_to(entry[1]) else -1,
-    )
-    if kind in FILE_SYSTEMS:
-        return kind.removeprefix("fuse.")
-    return "dm-crypt" if _is_dm_crypt(sys / "dev" / "block" / device) else None
-
-
-def check_encrypted(settings: Settings, folder: Path | None = None) -> None:
-    """Check that a folder (default: the store) may be written to.
-
-    Raises:
-        UsageError: the store's encrypted folder is not mounted; or the settings require encryption and none is known.
-    """
-    folder = folder or settings.store
-    if folder == settings.store and is_locked(folder):
-        store = folder.resolve()
-        raise UsageError(
-            f"nothing is written to {folder}: {store}{ENCRYPTED} is not mounted there, so the store is locked or half "
-            f"moved. `gocryptfs {store}{ENCRYPTED} {store}` unlocks it; docs/install.md says how to end a move"
-        )
-    if settings.storage.require_encrypted:
-        refuse_copy(
-            folder,
-            "storage.require_encrypted asks for a disk that is known to be encrypted",
-        )
-    if settings.storage.require_encrypted and find_encryption(folder) is None:
-        raise UsageError(
-            f"nothing is written to {folder}: no encryption is known there (storage.require_encrypted)"
-        )
-
-
-def is_locked(store: Path) -> bool:
-    """Return True if an encrypted folder lies beside the store and is not mounted in its place.
-
-    The store is then locked, or it is being moved into the encrypted folder.
-    """
-    store = store.resolve()
-    return store.with_name(store.name + ENCRYPTED).exists() and not os.path.ismount(
-        store
-    )
-
-
-def _is_dm_crypt(block: Path, depth: int = 0) -> bool:
-    uuid = block / "dm" / "uuid"
-    if uuid.is_file() and uuid.read_text().startswith("CRYPT-"):
-        return True
-    below = [*(block / "slaves").glob("*")] if depth < 8 else []
-    return bool(below) and all(_is_dm_crypt(device, depth + 1) for device in below)

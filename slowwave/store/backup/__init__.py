@@ -1,0 +1,1 @@
+"""Back up a space to one file, which may be encrypted, and restore it."""
