@@ -20,7 +20,7 @@ PANELS = (
         "slowwave_answers_empty_total / slowwave_answers_total",
     ),
     (
-        "Answers that did without something",
+        "Answers that lacked a part of the memory",
         "short",
         "increase(slowwave_answers_in_part_total[1d])",
     ),

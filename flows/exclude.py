@@ -84,8 +84,8 @@ from slowwave.text.words import count_noun, singular_words
 ROWS = ("session", "message", "claim", "merge", "summary", "topic")
 """Kinds of rows that a person can name here."""
 NO_SESSION = (
-    "no session came with what is held back: `slowwave diff --candidate` shows what would change, "
-    "`slowwave exclude` takes a claim back, `slowwave reprocess` makes a step's rows anew"
+    "the held-back night added no session: `slowwave diff --candidate` shows what would change, "
+    "`slowwave exclude` removes a claim, `slowwave reprocess` runs a step again"
 )
 
 
@@ -230,17 +230,17 @@ def run_include(names: Sequence[str], settings: Settings) -> RunReport:
                 job, report, read_transcripts, [*files.values()], [*files.values()]
             )
             report.notes += [
-                f"taken in: what {path} changes of what was said elsewhere"
+                f"included: the changes of {path} to messages of other files"
                 for path in files.values()
             ]
         finish_forgettings(job, report)
         taken_in = _take_in_again(job.store, plain)
         notes = [name for name in plain if name not in names or name.startswith(PREFIX)]
         report.notes += [f"confirmed: {note}" for note in notes]
-        report.notes += [f"taken in again: {what}" for what in taken_in]
+        report.notes += [f"included again: {what}" for what in taken_in]
         if not report.notes:
             raise UsageError(
-                f"not left out: {', '.join(names)}; `slowwave inspect excluded` lists what is"
+                f"not excluded: {', '.join(names)}; `slowwave inspect excluded` lists what is"
             )
         if files or taken_in:  # a note's verdict counts at once
             run_steps_after_read(job, report)
@@ -345,8 +345,8 @@ def find_named(
             )
         else:
             raise UsageError(
-                f"{name!r} is no session, file, release that brought a session, message, claim, merge, summary, topic "
-                f"or note; of an id {SHORTEST} characters are enough"
+                f"nothing is called {name!r}: give a session, file, message, claim, merge, summary, topic, note or "
+                f"a release that added a session; {SHORTEST} characters of an id are enough"
             )
     return named
 
@@ -365,7 +365,7 @@ def _find_row(store: Store, name: str) -> tuple[NamedRow, Store | Snapshot] | No
         if found := find_named_row(tables, name):
             if found.kind not in ROWS:
                 raise UsageError(
-                    f"{name} is a {found.kind}: it is counted anew by each night, and can't be left out"
+                    f"{name} is a {found.kind}: each night counts it again, so it can't be excluded"
                 )
             return found, tables
     return None

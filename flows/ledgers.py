@@ -373,8 +373,10 @@ def _count_agreements(
     """Return a line on the claims that another one agrees with; if they are not listed, the command that lists them."""
     rules = Counter(row["rule"] for row in rows)
     counts = " and ".join(f"{count} {rule}" for rule, count in sorted(rules.items()))
-    told = "" if everything else ": `--all` lists them"
-    return [f"{counts} by a later claim, which changes nothing{told}."] if rows else []
+    listing = "" if everything else ": `--all` lists them"
+    return (
+        [f"{counts} by a later claim, which changes nothing{listing}."] if rows else []
+    )
 
 
 def _get_pair(row: ListedMerge) -> frozenset[str]:
@@ -402,7 +404,7 @@ def _count_by_judge(rows: list[ListedMerge], what: str) -> list[str]:
     if likely:
         wrong = sum(1 - p for p in likely)
         lines.append(
-            f"{len(likely)} {what}, of which {wrong:.1f} are expected to be wrong."
+            f"{len(likely)} {what} (about {wrong:.1f} are expected to be wrong)."
         )
     if by_person:
         lines.append(f"{by_person} {what} by a person's correction.")
@@ -538,8 +540,8 @@ def _list_redactions(settings: Settings, everything: bool) -> Listing:
     rows.sort(key=lambda row: (str(row["at"]), row["message_id"]), reverse=True)
     shown = rows if everything else rows[:MOST_MASKED]
     notes = [
-        "The words themselves are kept nowhere here. One that is no secret: look it up in its transcript, and put it "
-        "into the setting `redact_except`; the next night reads the transcripts that still exist again, and leaves it.",
+        "slowwave does not keep the masked words. If one is not a secret, look it up in its transcript and add it to "
+        "the setting `redact_except`. The next night then reads the transcripts that still exist again.",
     ]
     if len(shown) < len(rows):
         notes.append(f"{len(rows) - len(shown):,} more: --all lists them.")
@@ -583,9 +585,9 @@ def _list_usage(settings: Settings, everything: bool) -> Listing:
     good = [*verdicts.values()].count("good")
     never = len(usage.never)
     notes = (
-        f"{usage.recalls:,} answers were handed out{span}.",
-        f"Of {len(rows):,} claims {len(rows) - never:,} were among them, {never:,} never; "
-        f"{good:,} memories were rated good, {len(verdicts) - good:,} bad.",
+        f"Answers with memories: {usage.recalls:,}{span}.",
+        f"They contained {len(rows) - never:,} of {len(rows):,} claims; {never:,} were never returned. "
+        f"{good:,} memories are rated good, {len(verdicts) - good:,} bad.",
     )
     used = [row for row in rows if row["times"] or row["rating"] or everything]
     return Listing(

@@ -27,10 +27,10 @@ from slowwave.tasks.job import StepReport, parse_steps, sum_usage
 
 LOG = logging.getLogger(__name__)
 ANSWERS = {
-    "answers_total": ("Answers handed out", pl.len()),
+    "answers_total": ("Answers given", pl.len()),
     "answers_empty_total": ("Answers without a memory", (pl.col("hits") == 0).sum()),
     "answers_in_part_total": (
-        "Answers that did without something",
+        "Answers that lacked a part of the memory",
         (pl.col("warnings") > 0).sum(),
     ),
     "answer_median_seconds": (
@@ -42,11 +42,11 @@ ANSWERS = {
         pl.col("seconds").quantile(0.95, "linear"),
     ),
     "encoding_median_seconds": (
-        "Of these in the encoder, median",
+        "Seconds of its encoding, median",
         pl.col("encoding").median(),
     ),
     "encoding_p95_seconds": (
-        "Of these in the encoder, 95th percentile",
+        "Seconds of its encoding, 95th percentile",
         pl.col("encoding").quantile(0.95, "linear"),
     ),
     "budget_used_ratio": (
@@ -285,7 +285,7 @@ def _measure_claims(
     recalled = {"recalled": len(usage.claims) - never, "never": never}
     yield _label(
         name="claims",
-        about="Claims that were ever and never handed out",
+        about="Claims that recall returned ever and never",
         label="use",
         values=recalled,
     )

@@ -142,7 +142,7 @@ def _load_document(file: Path) -> dict[str, Any]:
     try:
         if file.exists() and not file.is_file():
             # opening a pipe would wait for a writer
-            raise OSError("it is no file")
+            raise OSError("it is not a file")
         document = orjson.loads(file.read_bytes())
     except (OSError, orjson.JSONDecodeError) as error:
         raise UsageError(f"{file} can't be read as learnings: {error}") from error

@@ -69,7 +69,7 @@ def collect_status(settings: Settings) -> list[StatusLine]:
     writing = measure_waiting(settings)
     run = next(iter(list_runs(settings, False).rows), None)
     last = {name: value for name, value in (run or {}).items() if name != "report"}
-    no_night = "none is planned: `slowwave schedule install`"
+    no_night = "not scheduled: `slowwave schedule install`"
     return [
         StatusLine("memory", coverage["line"], coverage),
         *_list_unfinished(settings),
@@ -118,7 +118,7 @@ def _describe_reading(settings: Settings) -> list[StatusLine]:
     unread = describe_unread(shares) if by_rules else ""
     reader = describe_reader(settings.encoder) if by_rules else ""
     encoder = "; ".join(filter(None, (settings.encoder, other, reader)))
-    languages = list_shares(shares) or "none is told by the messages"
+    languages = list_shares(shares) or "unknown: the messages are too short"
     return [
         StatusLine("encoder", encoder, settings.encoder),
         StatusLine(
@@ -156,7 +156,7 @@ def _list_aliases() -> list[StatusLine]:
 def _describe_encryption(settings: Settings, kind: str | None) -> str:
     """Describe the encryption of the store's disk, or say that an encrypted folder beside the store is not mounted."""
     if is_locked(settings.store):
-        return "off: an encrypted folder beside the store is not mounted in its place, see docs/install.md"
+        return "off: the store's encrypted folder is not mounted, see docs/install.md"
     return f"by {kind}, unlocked" if kind else "unknown: see docs/install.md"
 
 
@@ -310,7 +310,7 @@ def _describe_writer(settings: Settings, live: Release) -> dict[str, Any]:
     line = f"{writer or named}"
     if rewriter:
         facts["rewrites"] = live.name
-        line += f", which writes the memory anew: {live.name}, by {live.writer}, answers until that is done"
+        line += f", which is rewriting the memory; until it is done, {live.name} by {live.writer} answers"
     if not asks_model(settings):
         return facts | {"line": line}
     counts = _count_waiting(settings)

@@ -115,7 +115,7 @@ WORDS: Mapping[Count, str] = {
     Count.MESSAGES_PRESENT: "messages already stored",
     Count.MESSAGES_CHANGED: "messages of a person that changed",
     Count.MESSAGES_FROM_FUTURE: "times in the future",
-    Count.RECORDS_SKIPPED: "records that are no conversation",
+    Count.RECORDS_SKIPPED: "records outside a conversation",
     Count.LINES_QUARANTINED: "quarantined",
     Count.ANSWERS_QUARANTINED: "rows in quarantine",
     Count.ECHOES: "echoes of recall left out",

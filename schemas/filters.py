@@ -33,13 +33,13 @@ class Filters(MessageFilters, total=False):
 
     category: Annotated[str | None, "Only claims of this category."]
     tag: Annotated[str | None, "This keyword or tag."]
-    min_confidence: Annotated[float | None, "At least so likely worth telling, 0 to 1."]
+    min_confidence: Annotated[float | None, "Least confidence of a claim, 0 to 1."]
 
 
 class Extent(TypedDict, total=False):
     """How far an answer goes."""
 
-    everything: Annotated[bool, "Also of other matters."]
+    everything: Annotated[bool, "Include hits on other matters."]
 
 
 class ContextOptions(MessageFilters, Extent, total=False):
@@ -54,7 +54,7 @@ ABOUT = {
     "k": "Most hits to return.",
     "kinds": "claim, message, summary (the default), topic; or session alone.",
     "budget": "Most tokens.",
-    "web": "Search the web too, without personal data.",
+    "web": "Also search the web; personal data is left out of the query.",
 }
 """Descriptions of the other options, whose types and defaults the command line and the tools of agents set."""
 
@@ -66,9 +66,9 @@ class ClaimFilters(TypedDict, total=False):
     category: Annotated[str | None, "Only claims of this category, as decision."]
     topic: Annotated[str | None, "Of the topic of this name or id."]
     keyword: Annotated[str | None, "With this keyword, in any case."]
-    min_confidence: Annotated[float | None, "At least so likely worth telling, 0 to 1."]
+    min_confidence: Annotated[float | None, "Least confidence of a claim, 0 to 1."]
     since: Annotated[When, "Said from this date on (ISO, UTC)."]
-    superseded: Annotated[bool | None, "Also what was changed since."]
+    superseded: Annotated[bool | None, "Include superseded claims."]
 
 
 def spell_out_filters(describe: Callable[[str, str], object]) -> Callable[[F], F]:

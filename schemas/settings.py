@@ -169,7 +169,7 @@ class ExtractSettings(Section):
 
     prompts: Path | None = Field(
         None,
-        description="Folder whose NAME.md and packs/NAME.toml are taken instead of those that ship.",
+        description="Folder with NAME.md and packs/NAME.toml that replace those of the package.",
     )
     chunk_tokens: int = Field(
         3_000, ge=100, description="Tokens of a transcript under one prompt, at most."
@@ -199,10 +199,13 @@ class LLMSettings(Section):
         description="Randomness of the answers; 0 takes the likeliest token.",
     )
     seed: int | None = Field(
-        0, description="Seed of the draw, where the engine takes one."
+        0, description="Seed of the sampling, if the engine accepts one."
     )
     repetition_penalty: float = Field(
-        1.0, gt=0, le=2, description="Above 1 keeps a small model from circles (vLLM)."
+        1.0,
+        gt=0,
+        le=2,
+        description="Above 1 keeps a small model from repeating itself (vLLM).",
     )
     context_window: int | None = Field(
         None,
@@ -217,7 +220,7 @@ class LLMSettings(Section):
     timeout: float = Field(
         300.0,
         gt=0,
-        description="Seconds one answer may take in all, however slowly it drips.",
+        description="Most seconds for one answer, from request to last token.",
     )
 
     gpu_memory: float = Field(
@@ -260,11 +263,11 @@ class WebSettings(Section):
 
     enabled: bool = Field(
         False,
-        description="Ask the web where a question needs it; without it nothing is sent.",
+        description="Search the web if a question needs it; if off, nothing is sent.",
     )
     engines: tuple[EngineName, ...] = Field(
         ("searxng", "google", "ddgs"),
-        description="Engines in the order they are asked; one not set up is passed over.",
+        description="Search engines in the order of use; one that is not set up is skipped.",
     )
     searxng_url: str | None = Field(
         None,
@@ -274,12 +277,12 @@ class WebSettings(Section):
         None, description="Id of a Google Programmable Search Engine."
     )
     results: int = Field(
-        3, ge=1, le=10, description="Results a question is answered with, at most."
+        3, ge=1, le=10, description="Most results to answer a question with."
     )
     seconds: float = Field(
         20.0,
         gt=0,
-        description="Seconds a question waits for the web; then it is answered without.",
+        description="Seconds to wait for the web; then the answer does without it.",
     )
     pages: bool = Field(
         True,
@@ -293,11 +296,11 @@ class WebSettings(Section):
     )
     judge: str = Field(
         "",
-        description="The model that says which questions need it, as `llm` names it; empty: the one talked with.",
+        description="The model that decides which questions need it, as in `llm`; empty: the conversation's model.",
     )
     keywords: tuple[str, ...] = Field(
         (),
-        description="Words of a question that send `slowwave context` to the web where no model judges it.",
+        description="Words of a question that make `slowwave context` search the web if no model decides.",
     )
 
 
@@ -332,7 +335,7 @@ class ReadSettings(Section):
     max_line_bytes: int = Field(
         32 * 1024 * 1024,
         gt=0,
-        description="A longer line is quarantined, never held in memory.",
+        description="A longer line is quarantined without being loaded.",
     )
     exclude: tuple[str, ...] = Field(
         (), description="Globs of paths and projects that are never read."
@@ -344,14 +347,14 @@ class ObserveSettings(Section):
 
     pack: str = Field(
         "auto",
-        description="Categories: coding, personal, a pack of your own from `extract.prompts`, or auto: by the look of "
-        "each session.",
+        description="Categories: coding, personal, a pack of your own from `extract.prompts`, or auto, which "
+        "decides for each session.",
     )
     max_share: float = Field(
         0.27,
         gt=0,
         le=1,
-        description="Words of claims over words said in everyday talk; more where more is told.",
+        description="Share of the words of everyday conversations that become claims; more if they say more.",
     )
 
 
@@ -369,7 +372,7 @@ class HabitSettings(Section):
             "dist/*",
             "build/*",
         ),
-        description="Globs of files that programs write: they are tied to nothing.",
+        description="Globs of generated files, which claims are not linked to.",
     )
 
 
@@ -400,7 +403,7 @@ class SupersedeSettings(Section):
     )
     trust: bool = Field(
         True,
-        description="Whether a model's verdict retires by itself where it quotes the later claim and the old value.",
+        description="Whether a model's verdict alone retires a claim if it quotes the later claim and the old value.",
     )
 
 
@@ -441,7 +444,10 @@ class RecallSettings(Section):
     """How memories are found."""
 
     automatic_floor: float = Field(
-        0.9, ge=0, le=1, description="Relevance of each memory that is put in unasked."
+        0.9,
+        ge=0,
+        le=1,
+        description="Least relevance of a memory that a hook adds unasked.",
     )
 
 
@@ -466,7 +472,7 @@ class RetentionSettings(Section):
     messages_days: int = Field(
         0,
         ge=0,
-        description="Days after which a message, and all made of it, is forgotten.",
+        description="Days after which a message is forgotten, with all that was made of it.",
     )
     by_source: dict[str, NonNegativeInt] = Field(
         {}, description="The same by the format's name, over messages_days."
@@ -475,9 +481,9 @@ class RetentionSettings(Section):
         {}, description="The same by project, over both."
     )
     talk_days: int = Field(
-        0, ge=0, description="The same of what was said in `slowwave talk`."
+        0, ge=0, description="The same for conversations in `slowwave talk`."
     )
-    notes_days: int = Field(0, ge=0, description="The same of notes.")
+    notes_days: int = Field(0, ge=0, description="The same for notes.")
     recalls_days: int = Field(
         0, ge=0, description="Days after which a line of the log of recalls goes."
     )
@@ -512,7 +518,7 @@ class GateSettings(Section):
     )
     probes: dict[str, str] = Field(
         {},
-        description="Questions, each with words of its answer; a night that loses an answer is held back.",
+        description="Questions, each with words of its answer. A night that loses an answer is held back.",
     )
     max_retired: float = Field(
         0.25,
@@ -530,7 +536,7 @@ class GateSettings(Section):
         0.8,
         ge=0,
         le=1,
-        description="Share of a model's new claims that are not kept, as for a quote nobody said.",
+        description="Most of a model's new claims that may be rejected, as for a quote that nobody said.",
     )
     max_junk: float = Field(
         0.9,
@@ -550,7 +556,7 @@ class StoreSettings(Section):
         14, ge=1, description="Newest releases kept on disk for reading and roll-back."
     )
     keep_daily: int = Field(
-        14, ge=0, description="Days of which the last release is kept besides."
+        14, ge=0, description="Days for which the last release of the day is kept too."
     )
     require_encrypted: bool = Field(
         False, description="Write only where the disk is known to be encrypted (Linux)."
@@ -603,12 +609,12 @@ class Settings(BaseSettings):
     )
     same_day: bool = Field(
         True,
-        description="Take a session in when it ends (hooks, `talk`), in the background: distilled by rules; where a "
-        "model writes the memory, its words answer at once and its claims wait for the night.",
+        description="Read a session in the background when it ends (hooks, `talk`). Rules distil it at once. If a "
+        "model writes the memory, recall finds the messages, and claims wait for the night.",
     )
     resident: bool = Field(
         True,
-        description="Keep the memory open for hooks and questions in a process, which ends after 20 idle minutes.",
+        description="Keep the memory open for hooks and questions in a process that ends after 20 idle minutes.",
     )
     check_claims: bool = Field(
         True,
@@ -620,7 +626,7 @@ class Settings(BaseSettings):
     )
     redact_except: list[str] = Field(
         [],
-        description="Words that are no secrets and were masked: transcripts that still exist are read again with them.",
+        description="Masked words that are not secrets. The next night reads the transcripts that still exist again.",
     )
     model: LLMSettings = LLMSettings()
     extract: ExtractSettings = ExtractSettings()

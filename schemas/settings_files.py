@@ -216,12 +216,12 @@ def _read_toml(path: Path, largest: int | None = None) -> dict[str, Any]:
         raise UsageError(f"{path} can't be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageError(
-            f"{path} is no UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8"
+            f"{path} is not UTF-8 text ({error.reason} at byte {error.start}): save it as UTF-8"
         ) from None
     except RecursionError:
-        raise UsageError(f"{path} is no valid TOML: nested too deeply") from None
+        raise UsageError(f"{path} is not valid TOML: nested too deeply") from None
     except ValueError as error:
-        raise UsageError(f"{path} is no valid TOML: {error}") from None
+        raise UsageError(f"{path} is not valid TOML: {error}") from None
 
 
 def _list_values(table: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -373,7 +373,7 @@ FILES: "Table[rows.FileRow]" = Table(
         pa.field(
             "skipped",
             pa.map_(pa.string(), pa.int64()),
-            metadata=mean("records that are no conversation, by kind"),
+            metadata=mean("records outside a conversation, by kind"),
         ),
     ),
 )

@@ -113,8 +113,7 @@ def test_a_night_reads_a_format_that_a_package_adds(site: Path, tmp_path: Path) 
         in ran.stderr
     )
     assert (
-        "acme_chat:ACME is no new Reader, and is left out: got ChatFormat("
-        in ran.stderr
+        "acme_chat:ACME is not a Reader, and is left out: got ChatFormat(" in ran.stderr
     )
 
 

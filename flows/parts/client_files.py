@@ -95,7 +95,7 @@ class ClientFile:
                 continue
             stored = data.setdefault(name, {})
             if not isinstance(stored, dict):
-                raise self._make_refusal(f"{name} is no object")
+                raise self._make_refusal(f"{name} is not an object")
             self._add_values(name, stored, value)
         return _dump(data)
 
@@ -114,7 +114,7 @@ class ClientFile:
                 continue
             there = stored.get(key, [])
             if not isinstance(there, list):
-                raise self._make_refusal(f"{name}.{key} is no list")
+                raise self._make_refusal(f"{name}.{key} is not a list")
             stored[key] = [*there, *more]
 
     def _add_toml(
@@ -170,11 +170,11 @@ class ClientFile:
             text.encode()  # bytes that are not UTF-8 were read as surrogates, which can't be encoded
             data = json.loads(text.removeprefix("\ufeff")) if text.strip() else {}
         except UnicodeEncodeError:
-            raise self._make_refusal("it is no UTF-8") from None
+            raise self._make_refusal("it is not UTF-8") from None
         except (ValueError, RecursionError) as wrong:
-            raise self._make_refusal(f"it is no JSON ({wrong})") from None
+            raise self._make_refusal(f"it is not JSON ({wrong})") from None
         if not isinstance(data, dict):
-            raise self._make_refusal("it holds no object")
+            raise self._make_refusal("it does not hold an object")
         return data
 
     def _make_refusal(

@@ -53,7 +53,7 @@ def describe_languages(shares: LanguageShares, encoder: str | None) -> str:
         )
     if unread and space in {*PACKAGED, MULTILINGUAL} and 2 * sum(others.values()) >= 1:
         parts.append(
-            f"{list_shares(unread)} of the messages, which no encoder that ships reads: they are found by words"
+            f"{list_shares(unread)} of the messages, which neither encoder reads: recall finds them by words"
         )
     return "; ".join(parts)
 
@@ -63,7 +63,7 @@ def describe_reader(encoder: str) -> str:
     default: str = Settings.model_fields["encoder"].default
     if find_vector_space(encoder) == default:
         return ""
-    return f"people's messages are read by another reader than with {default}, so other claims are made"
+    return f"its reader of people's messages makes other claims than that of {default}"
 
 
 def describe_unread(shares: LanguageShares) -> str:
@@ -77,12 +77,12 @@ def describe_unread(shares: LanguageShares) -> str:
     parts = []
     if unread:
         parts.append(
-            f"{list_shares(unread)} of the messages: rules and decisions are not told apart there, "
-            "and questions are answered from what was said"
+            f"{list_shares(unread)} of the messages: rules and decisions are not distinguished there, "
+            "and recall answers from messages"
         )
     if unnamed:
         parts.append(
-            f"{list_shares(unnamed)} of the messages: rules are kept there, but called facts"
+            f"{list_shares(unnamed)} of the messages: rules are kept there, but labelled facts"
         )
     return "; ".join(parts)
 

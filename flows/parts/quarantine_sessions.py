@@ -33,12 +33,12 @@ def quarantine_candidate(job: Job, report: RunReport) -> None:
     changed = _find_uncounted(job.store)
     ids = sorted(changed or find_new_sessions(job.store, CANDIDATE))
     came = job.store.read_ids(SESSIONS, ids).to_pylist()
-    why = "came with a night that a gate held back"
+    why = "a gate held back the night that added it"
     if names := exclude_sessions(
         store=job.store, sessions=came, why=why, messages=changed
     ):
         report.notes.append(
-            f"a night was held back: what came with it is set aside, `slowwave include` it: {names}"
+            f"a night was held back: what it added is excluded; `slowwave include ID` includes it: {names}"
         )
 
 
@@ -90,10 +90,10 @@ def quarantine_floods(
         if sum(
             row["messages"] for row in brought[path]
         ) > MOST_TIMES * messages and exclude_sessions(
-            job.store, brought[path], "one file brought most of all that is known"
+            job.store, brought[path], "one file holds most of the memory"
         ):
             report.notes.append(
-                f"more came from {path} than all that was known: set aside, `slowwave include` it"
+                f"{path} has more messages than the rest of the memory: it is excluded; `slowwave include` includes it"
             )
 
 

@@ -273,9 +273,9 @@ def _describe_lost(
         yield f"{whole}; the others were made anew"
     else:
         many = "an unknown number of" if done.lost is None else f"{done.lost:,}"
-        yield f"{whole}; {many} rows are lost: only a backup of before has them"
+        yield f"{whole}; {many} rows are lost, and only an earlier backup has them"
         if table == FORGOTTEN.name:
-            yield "forgotten: what is blank stays so; what else was may be back from a transcript: forget it again"
+            yield "forgotten: blank messages stay blank; others may come back from a transcript: forget them again"
 
 
 def _describe_lost_messages(
@@ -286,8 +286,8 @@ def _describe_lost_messages(
     back = max(sum(before["messages"]) - done.kept - sum(short["lost"]), 0)
     yield f"messages: whole rows: {done.kept:,}; {back:,} were read again from their transcripts"
     for row in short.head(MOST_NAMED).iter_rows(named=True):
-        why = "has them no more" if Path(row["path"]).exists() else "is gone"
+        why = "no longer has them" if Path(row["path"]).exists() else "is gone"
         few = f"{row['lost']:,} of {row['messages']:,} messages are lost"
-        yield f"session {row['native_id']}: {few}, {row['path']} {why}: only a backup has them"
+        yield f"session {row['native_id']}: {few}, {row['path']} {why}; only a backup has them"
     if short.height > MOST_NAMED:
-        yield f"messages of {short.height - MOST_NAMED:,} more sessions are lost so"
+        yield f"{short.height - MOST_NAMED:,} more sessions lost messages"

@@ -128,24 +128,24 @@ class RunReport:
         failed = any(step.failed for step in self.steps)
         waits = _sum_kinds(self, CountByKind.WAITING).total()
         where = (
-            "`slowwave status` has what waits and why"
+            "`slowwave status` shows what waits and why"
             if waits
-            else "`slowwave inspect runs` has why"
+            else "`slowwave inspect runs` shows why"
         )
         but = f" Not everything was done: {where}." if failed else ""
         but += f" Nothing was read from {escape_line(unread)}." if unread else ""
         if self.held:
             return (
-                f"Held back, the live release stays as it is: `slowwave diff --candidate` shows what would change, "
-                f"`slowwave promote --why …` makes it live, `slowwave exclude candidate --why …` drops it, as the next "
-                f"night does.{but}"
+                f"Held back; the live release does not change. `slowwave diff --candidate` shows what would change, "
+                f"`slowwave promote --why …` makes it live, `slowwave exclude candidate --why …` drops it; the "
+                f"next night drops it too.{but}"
             )
         if self.searched:
             return "Nothing was read."
         if self.release is None and not self.is_released:
             return f"Nothing was read, and there is no release yet.{but}"
         if self.release is None:
-            return f"Nothing changed: the live release stays as it is.{but}"
+            return f"Nothing changed: the live release stays.{but}"
         counts = self.release.counts
         figures = ", ".join(f"{counts.get(name, 0):,} {name}" for name in COUNTED)
         return f"Released {self.release.name}: {figures}.{but}"
@@ -391,10 +391,10 @@ def _describe_claims(
             shorten_text(" ".join(text.split()), width) for text in (was, now)
         )
         changes.append(f"“{earlier}” {how} “{later}”")
-    yield f"Changed: {'; '.join(changes) or 'nothing that was known before'}."
+    yield f"Changed: {'; '.join(changes) or 'nothing that the memory knew before'}."
     if news.perhaps_among_new:
         yield (
-            f"{INDENT}Of the new claims {news.perhaps_among_new:,} were perhaps changed by "
+            f"{INDENT}{count_noun(news.perhaps_among_new, 'new claim')} may be changed by "
             f"another new one (`{program} inspect changes` lists them)."
         )
 

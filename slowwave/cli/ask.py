@@ -238,7 +238,7 @@ def recent(
     if as_json:
         return [turn.as_dict() for turn in turns]
     if not turns:
-        echo("Nothing that was said passes.")
+        echo("No turn matches.")
     for turn in turns:
         project = memory.name_project(turn.workspace)
         words = ", ".join([*turn.keywords, *(f"#{tag}" for tag in turn.tags)])
@@ -421,7 +421,7 @@ def describe_unknown_folder(memory: "Memory") -> list[str]:
     projects = memory.list_projects()
     if not projects:
         return []
-    unknown = "nothing is known of this folder, so this is of all projects"
+    unknown = "the memory knows no project in this folder, so this covers all projects"
     store = Store.open(
         memory.root,
         memory.space,
@@ -505,7 +505,9 @@ def remember(
     if is_unfinished(settings.store / settings.space):
         finish_before_noting(settings)
     if workspace and of_none:
-        raise UsageError("--project and --no-project say two things: give one of them")
+        raise UsageError(
+            "--project and --no-project exclude each other: give one of them"
+        )
     project = None if of_none else _find_noted_project(settings, workspace)
     of_person = is_of_person(of_agent)
     options: dict[str, Any] = {
@@ -523,11 +525,11 @@ def remember(
         raise UsageError(f"not noted: {refused}") from None
     whose = f", of {escape_line(project)}" if project else ", of no project"
     OUT.print(
-        f"Noted as {session}{whose}; recall finds it now, and the next night distils it."
+        f"Noted as {session}{whose}. Recall finds it now; the next night distils it."
     )
     if not of_person:
         OUT.print(
-            f"It is an agent's word: no briefing tells it until `slowwave include {session}` confirms it."
+            f"It counts as an agent's note: no briefing shows it until `slowwave include {session}` confirms it."
         )
 
 
@@ -568,7 +570,7 @@ def correct(
     ] = False,
     speaker: Annotated[str | None, typer.Option(help="The person who says it.")] = None,
 ) -> "RunReport | None":
-    """Say what is right instead of a claim, or take that back.
+    """Correct a claim, or take the correction back.
 
     The words are kept as a note. Recall shows it at once, and in the next night it replaces the claim, which is
     marked as superseded. `slowwave correct ID --undo` takes it back: the claim holds as before. Without a terminal it
@@ -579,7 +581,7 @@ def correct(
     from slowwave.store.notes import is_unfinished
 
     if undo == (text is not None):
-        raise UsageError("say what is right instead, or --undo: one of the two")
+        raise UsageError("give the right words or --undo, not both")
     if text is None:
         return _undo_correction(settings, claim)
     if is_unfinished(settings.store / settings.space):
@@ -594,7 +596,7 @@ def correct(
     then = (
         "recall shows it now, and the next night replaces the claim"
         if of_person
-        else f"as an agent's word: `slowwave include {note}` confirms it"
+        else f"as an agent's note: `slowwave include {note}` confirms it"
     )
     OUT.say(
         f"Corrected by {note}; {then}. `slowwave correct {claim} --undo` takes it back."

@@ -193,9 +193,7 @@ def _forget(
     if dry_run:
         return
     if not yes:
-        OUT.print(
-            "There is no way back: all older releases go too, so no roll-back and no `slowwave diff` reaches behind it."
-        )
+        OUT.print("This can't be undone: all older releases are deleted too.")
         typer.confirm("Forget this for good?", abort=True)
     report, paths = run_forget(wanted, settings, rebuild=rebuild, exports=exports)
     erasure = _Erasure(
@@ -237,14 +235,14 @@ def _print_erasure(erasure: _Erasure) -> None:
     if erasure.certificates:
         OUT.print(erasure.report.format_verdict())
     elif erasure.preview.left:
-        OUT.print("No message or title holds it: nothing was forgotten.")
+        OUT.print("No message or title contains it: nothing was forgotten.")
     else:
         OUT.print("Nothing of it is there: nothing was forgotten.")
     _print_transcripts(erasure.preview)
     for export in erasure.exports:
         end = "Removed" if export["removed"] else "Still there"
         OUT.print(
-            f"{end}, an export made before that held it: {escape_line(export['path'])}"
+            f"{end}, an earlier export that contained it: {escape_line(export['path'])}"
         )
     if erasure.certificates:
         OUT.print(UNREACHED)
@@ -255,7 +253,7 @@ def _print_preview(preview: "Preview") -> None:
     OUT.print(f"Would go: {counts or 'nothing'}.")
     if not counts and preview.left is None:
         OUT.print(
-            "No table has it. Without --dry-run the notes of today are read, and each file is searched."
+            "No table contains it. Without --dry-run, today's notes and every file are searched too."
         )
     for line in preview.messages:
         OUT.print(f"  {escape_line(line)}")
@@ -263,14 +261,12 @@ def _print_preview(preview: "Preview") -> None:
         OUT.print(f"  and {more:,} more message{'s' * (more != 1)}")
     _print_transcripts(preview)
     for path in preview.exports:
-        OUT.print(
-            f"In an export made before, which --exports removes: {escape_line(path)}"
-        )
+        OUT.print(f"In an earlier export, which --exports removes: {escape_line(path)}")
 
 
 def _print_transcripts(preview: "Preview") -> None:
     for path in preview.transcripts:
-        OUT.print(f"Still on disk, and not read again: {escape_line(path)}")
+        OUT.print(f"Stays on disk, and is not read again: {escape_line(path)}")
     if preview.left:
         OUT.print(
             f"Still in the space, as an id, a path or a claim: {escape_line(', '.join(preview.left))}"

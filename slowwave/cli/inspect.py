@@ -306,9 +306,9 @@ def check_claims(settings: "Settings", as_json: bool = False) -> Rows | None:
 def _count_failed(number: int) -> str:
     """Return the number of names that the code does not bear out, as a sentence."""
     if not number:
-        return "Every name in the claims is still in the code."
+        return "The code still has every name in the claims."
     names, are = count_noun(number, "name"), "is" if number == 1 else "are"
-    return f"{names} in the claims {are} not in the code any more, or {are} otherwise there."
+    return f"{names} in the claims {are} gone from the code, or {are} different there."
 
 
 check_claims.__name__ = "check-claims"

@@ -142,15 +142,15 @@ def run(
 ) -> "RunReport | None":
     """Run a night: read new transcripts, distil and release them.
 
-    With several spaces, each PATH must contain {space}; each space has its own night, and one failure stops no other.
+    With several spaces, each PATH must contain {space}; each space has its own night. If one fails, the others go on.
 
-    Exit status 0: all was done; 3: a step failed and is tried again next night, or a named path gave nothing; the rest
-    was released, unless an index failed its check; 4: the result is outside the bounds of `gates` and held back; 1:
-    nothing was released.
+    Exit status 0: everything was done. 1: nothing was released. 3: a step failed and is tried again next night, or a
+    named path gave nothing; the rest is released, unless an index failed its check. 4: the result is outside the bounds
+    of `gates` and held back.
     """
     if rewrite and background:
         raise UsageError(
-            "--rewrite asks the memory's writer, and --background asks no model: leave one out"
+            "--rewrite and --background exclude each other: a background run asks no model"
         )
     executor = _name_executor(engine, address)
     given = _add_model_options(
@@ -160,7 +160,7 @@ def run(
     if all_spaces or len(space or ()) > 1:
         if background or (all_spaces and space):
             raise UsageError(
-                "--all-spaces goes without --space, and several spaces without --background"
+                "--all-spaces can't be combined with --space, nor several spaces with --background"
             )
         ended = _run_each(
             given,
@@ -191,11 +191,11 @@ def _name_executor(engine: str | None, address: str | None) -> str | None:
     """
     if engine is None:
         if address:
-            raise UsageError("--address goes with --engine alone")
+            raise UsageError("--address needs --engine")
         return None
     known = sorted(find_plugins("slowwave.executors"))
     if engine not in known:
-        names = " or ".join(known) or "the name of a plugin, and none is installed"
+        names = " or ".join(known) or "the name of a plugin; none is installed"
         raise UsageError(f"--engine is {names}")
     return f"{engine}:{address or ''}"
 
@@ -218,7 +218,7 @@ def _run_each(
 
     if not paths or any(SPACE not in str(path) for path in paths):
         raise UsageError(
-            f"several spaces are read from a PATH of each: put {SPACE} into it, as in /transcripts/{SPACE}"
+            f"with several spaces each PATH must contain {SPACE}, as in /transcripts/{SPACE}"
         )
     waiting = list_spaces(load_settings(**given).store)
     order = [*(name for name in dict.fromkeys(spaces) if name not in waiting), *waiting]

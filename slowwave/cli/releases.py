@@ -158,24 +158,24 @@ def rollback(
         OUT.print(f"note: {escape_line(note)}")
     OUT.print(f"Live now: {made.name}, with the tables of {back_to}.")
     if back_to == newest:
-        OUT.print("You are back at the newest.")
+        OUT.print("This is the newest release again.")
         return
     OUT.print(
-        "It holds until a run finds something new: the release that it then makes has the newest tables again."
+        "It stays live until a run finds something new. That run's release has the newest tables again."
     )
     if brought:
         OUT.say(
-            f"To make it last, leave out what came since: `slowwave exclude {' '.join(brought)} --why …`"
+            f"To make it last, exclude what was added since: `slowwave exclude {' '.join(brought)} --why …`"
         )
     else:
         OUT.say(
-            f"No session came since {back_to}: `slowwave diff {back_to} {made.name}` shows what changed, and"
+            f"No session was added since {back_to}: `slowwave diff {back_to} {made.name}` shows what changed, and"
         )
         OUT.say("`slowwave exclude` takes the ids that it prints.")
     if noted := list_noted(settings):
         OUT.say(
-            "Notes written since are still found, as not yet distilled; "
-            f"`slowwave exclude {' '.join(noted)} --why …` takes it out."
+            "Recall still finds the notes written since, as not yet distilled. "
+            f"`slowwave exclude {' '.join(noted)} --why …` excludes them."
         )
 
 

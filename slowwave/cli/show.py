@@ -16,7 +16,7 @@ from slowwave.schemas.ids import shorten_id
 from slowwave.schemas.vocabulary import Status, is_own, is_shared
 from slowwave.text.cells import LISTED_CHARS
 from slowwave.text.fence import escape_line
-from slowwave.text.times.days import convert_to_local, format_day, localise
+from slowwave.text.times.days import format_day, format_minute, localise
 from slowwave.text.times.relative_days import add_days
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def show(
 def _refuse_options(of: str, wrong: set[str]) -> None:
     """Raise a usage error that names the options, if there are any."""
     if wrong:
-        names = " and no ".join(NAMES.get(key, f"--{key}") for key in sorted(wrong))
-        raise UsageError(f"show of {of} takes no {names}")
+        names = " or ".join(NAMES.get(key, f"--{key}") for key in sorted(wrong))
+        raise UsageError(f"`slowwave show` of {of} does not accept {names}")
 
 
 def _show_row(
@@ -149,7 +149,7 @@ def _show_row(
         return details.as_dict()
     lines = _format_node_lines(details.node, 0, whole=True)
     if details.above:
-        lines += ["held by", *(_format_node(node, 1) for node in details.above)]
+        lines += ["part of", *(_format_node(node, 1) for node in details.above)]
     if details.related:
         lines.append("related")
     for node in details.related:
@@ -415,7 +415,7 @@ def _format_fact(value: Any, node: "Node") -> str:
         return ", ".join(map(str, value))
     if not isinstance(value, datetime):
         return str(value)
-    return str(convert_to_local(localise(value, node.facts.get("utc_offset"))))
+    return format_minute(localise(value, node.facts.get("utc_offset")))
 
 
 def _format_node(

@@ -385,7 +385,7 @@ def _leave_out_turns(hits: Hits, turns: Sequence[ComparedTurn]) -> Hits:
     if len(kept) == len(hits):
         return hits
     best = max((hit.relevance or 0.0 for hit in kept), default=0.0)
-    reason = None if kept else "what was found stands in the conversation"
+    reason = None if kept else "the conversation already contains what was found"
     return hits.keep(kept, reason, best)
 
 

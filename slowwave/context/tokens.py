@@ -98,7 +98,7 @@ def _load_tokenizer_file(path: Path) -> Tokenizer:
     try:
         loaded = Loaded.from_file(str(file))
     except Exception as broken:  # the library raises no narrower error
-        raise UsageError(f"{file} is no tokenizer: {broken}") from None
+        raise UsageError(f"{file} is not a tokenizer: {broken}") from None
     loaded.no_truncation()
     loaded.no_padding()
     return lambda text: len(

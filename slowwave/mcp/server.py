@@ -337,7 +337,7 @@ class Tools:
         except (SlowwaveError, OSError) as refused:
             raise ToolError(escape_line(f"not noted: {refused}")) from None
         return (
-            f"Noted as {session}; recall finds it now, and the next night distils it. It is an agent's word: no "
+            f"Noted as {session}. Recall finds it now; the next night distils it. It counts as an agent's note: no "
             f"briefing tells it until the person confirms it: `slowwave include {session}`."
         )
 

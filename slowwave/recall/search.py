@@ -438,7 +438,7 @@ class Search:
         if best >= floor:
             return None
         if plan.is_time_only:
-            return "nothing in memory is of the time that is asked about"
+            return "the memory has nothing from the time of the question"
         reached = math.floor(best * 100) / 100  # rounded, it might read as the floor
         return f"nothing relevant: the nearest memory reaches {reached:.2f}, the floor is {floor:.2f}"
 

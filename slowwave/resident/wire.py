@@ -38,7 +38,7 @@ def read_message(stream: BufferedIOBase) -> Frame:
         raise ValueError("the other side ended within a message")
     message = json.loads(line)
     if not isinstance(message, dict):
-        raise ValueError("a message is no object")
+        raise ValueError("a message is not an object")
     return message
 
 

@@ -672,7 +672,7 @@ def read_release_manifest(folder: Path, number: int) -> Manifest | None:
         return manifest
     raise StoreUnreadable(
         folder,
-        f"{FOLDER}/{path.name} is no manifest: `slowwave check --repair` rebuilds it",
+        f"{FOLDER}/{path.name} is not a manifest: `slowwave check --repair` rebuilds it",
     )
 
 

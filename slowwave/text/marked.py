@@ -85,7 +85,7 @@ def read_as_it_is(path: Path) -> str:
         UsageError: the path is a pipe, a device or a folder.
     """
     if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is no file")
+        raise UsageError(f"{path} is not a file")
     return path.read_bytes().decode("utf-8", "surrogateescape") if path.exists() else ""
 
 

@@ -27,10 +27,10 @@ def exclude(at: Explorer, id: Id, why: Why) -> Data:
     """Exclude a session, claim or note, or undo a merge or change; dependent rows are recomputed."""
     from slowwave.flows.exclude import run_exclude
 
-    undo = ("Take it in again", "include", {"id": id})
+    undo = ("Include it again", "include", {"id": id})
     return _keep(
         at=at,
-        did=f"Left out: {id}",
+        did=f"Excluded: {id}",
         report=run_exclude([id], why, at.settings),
         undo=undo,
     )
@@ -40,9 +40,9 @@ def include(at: Explorer, id: Id) -> Data:
     """Undo an exclusion, or confirm an agent's note."""
     from slowwave.flows.exclude import run_include
 
-    undo = ("Leave it out", "exclude", {"id": id, "why": "left out again"})
+    undo = ("Exclude it", "exclude", {"id": id, "why": "left out again"})
     return _keep(
-        at=at, did=f"Taken in: {id}", report=run_include([id], at.settings), undo=undo
+        at=at, did=f"Included: {id}", report=run_include([id], at.settings), undo=undo
     )
 
 
@@ -142,7 +142,7 @@ def forget(
         for line in describe_certificate(path, load_certificate(path))
     ]
     lines += [
-        f"Still on disk, and not read again: {path}"
+        f"Stays on disk, and is not read again: {path}"
         for path in shown["preview"]["transcripts"]
     ]
     return _keep(at=at, did="Forgotten for good", report=report, undo=None, lines=lines)

@@ -566,7 +566,7 @@ def _list_actions(ledger: str, row: Row) -> list[tuple[str, str, str]]:
     """Return the possible actions on a row of a ledger: each with its button's text and the row's id."""
     match ledger:
         case "excluded":
-            return [("include", "Take it in again", row["row_id"])]
+            return [("include", "Include it again", row["row_id"])]
         case "notes":
             may = {
                 "confirmed": ("include", "Confirm"),
@@ -578,7 +578,7 @@ def _list_actions(ledger: str, row: Row) -> list[tuple[str, str, str]]:
                 if verdict != row["verdict"]
             ]
         case "merges" | "changes" if row["undone"]:
-            return [("include", "Take it in again", row["merge_id"])]
+            return [("include", "Include it again", row["merge_id"])]
         case "merges" | "changes":
             return (
                 [("exclude", "Undo", row["merge_id"])]

@@ -168,7 +168,7 @@ def load_certificate(path: Path) -> Plain:
     except (ValueError, RecursionError):
         plain = None
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
-        raise UsageError(f"{path} is no certificate of `slowwave forget`")
+        raise UsageError(f"{path} is not a certificate of `slowwave forget`")
     return plain
 
 

@@ -119,7 +119,7 @@ def _report_plan(report: StepReport, plan: Plan) -> None:
     """Add to the report the rows that a plan forgot, and the exports that contained them."""
     report.rows_in = len(plan.messages)
     report.notes += [
-        f"an export made before holds what was forgotten: {path}"
+        f"an earlier export contains what was forgotten: {path}"
         for path, _ in plan.exports
     ]
     report.kinds[CountByKind.FORGOTTEN].update(

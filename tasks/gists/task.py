@@ -191,7 +191,7 @@ def _read_gist(row: MessageRow, completion: Completion) -> Gist:
         else None
     )
     if gist is None or strange:
-        raise Unusable(strange or "the answer is no gist")
+        raise Unusable(strange or "the answer is not a gist")
     return gist
 
 

@@ -26,7 +26,7 @@ from slowwave.tasks.job import compute_step_key
 from slowwave.text.redact import NONE, redact, redact_text
 from slowwave.text.workspaces import dash_folder
 
-BAD_NAME = "its name, or that of a folder above it, is no UTF-8: rename it, and the next night reads it"
+BAD_NAME = "its name, or that of a folder above it, is not UTF-8: rename it, and the next night reads it"
 FOREIGN = "it lies among a tool's transcripts, and is of the format {}: name it, as in `slowwave run FILE`, to read it"
 
 

@@ -230,7 +230,7 @@ def _parse_pack(name: str, text: str) -> Pack:
     try:
         return Pack(**tomllib.loads(text))
     except (tomllib.TOMLDecodeError, ValidationError, TypeError) as error:
-        raise UsageError(f"pack {name!r} is no pack: {error}") from error
+        raise UsageError(f"pack {name!r} is not a pack: {error}") from error
 
 
 @lru_cache(maxsize=256)

@@ -364,8 +364,8 @@ def describe_end_of_roll_back(before: list[Release], made: Release) -> list[str]
         "an earlier release",
     )
     return [
-        f"the roll-back to {back} ends with {made.name}, which has all that came since {back}: "
-        f"`slowwave diff {back} {made.name}` shows it, `slowwave exclude` leaves out what should not come back"
+        f"{made.name} ends the roll-back to {back}: it has everything added since {back}. "
+        f"`slowwave diff {back} {made.name}` shows it; `slowwave exclude` removes what should not come back"
     ]
 
 

@@ -341,7 +341,7 @@ class SummaryWriter:
     def _read_summary(self, draft: Draft, completion: Completion) -> ParsedSummary:
         summary = parse_summary(completion, self.get_words(draft.tier))
         if summary is None:
-            raise Unusable("the answer is no summary")
+            raise Unusable("the answer is not a summary")
         return summary
 
     def _get_topic_info(self, draft: Draft) -> TopicInfo | None:

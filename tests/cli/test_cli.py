@@ -79,8 +79,8 @@ def test_show_lists_each_kind_and_refuses_what_it_has_no_use_for(store: Path) ->
     )[0]
     assert claim["summary"] in typed("show", claim["id"][:12], "--store", store).output
     for words, said in (
-        (("habits", "--topic", "x"), "show of habits takes no --topic"),
-        ((claim["id"], "--limit", 3), "show of an id takes no --limit"),
+        (("habits", "--topic", "x"), "`slowwave show` of habits does not accept --topic"),
+        ((claim["id"], "--limit", 3), "`slowwave show` of an id does not accept --limit"),
         (("related",), "slowwave show related ID|NAME"),
     ):
         refused = typed("show", *words, "--store", store)

@@ -254,7 +254,7 @@ def test_a_pipe_for_a_document_or_a_projects_git_settings_is_one_line_or_passed_
 ) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.json")
     assert in_one_line(
-        typed("import", pipe, "--as", "ann", "--store", root), "it is no file"
+        typed("import", pipe, "--as", "ann", "--store", root), "it is not a file"
     )
     assert in_one_line(
         typed("forget", "--check", pipe, "--store", root), "is not a certificate"

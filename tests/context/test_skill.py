@@ -144,7 +144,7 @@ def test_what_is_refused_is_said_in_a_line(store: Path, words: list[str]) -> Non
 
 def test_only_of_the_days_asked_for(store: Path) -> None:
     assert (
-        "Nothing is known about it yet."
+        "The memory knows nothing about it yet."
         in typed(store, "--project", TIDEPOOL, "--days", 1).output
     )
 

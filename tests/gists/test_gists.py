@@ -162,7 +162,7 @@ def test_a_models_gist_is_held_to_its_message(tmp_path: Path) -> None:
     } == {
         "Lisbon never comes up in the transcript",
         "the number 14 does not come up in the transcript",
-        "the answer is no gist",
+        "the answer is not a gist",
     }
 
 

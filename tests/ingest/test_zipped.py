@@ -129,7 +129,7 @@ UNKNOWN = [
         "it holds what somebody said (fields message, message.from, message.text, role, most like those of cursor)",
     ),
     ('{"uuid": 1, "sessionId": 2, "note": ""}\n', "most like those of claude-code"),
-    ("plain words\n", "it is no JSON lines"),
+    ("plain words\n", "it is not JSON lines"),
 ]
 
 

@@ -191,7 +191,8 @@ def test_the_command_lists_and_hints(root: Path) -> None:
     shown = typed("show", "claims", "--topic", "tide gauge", *where).stdout
     assert shown.splitlines()[0] == "often   2 Mar 2025  the often claim about tides"
     assert (
-        "88% likely worth telling · 3 sessions · tide gauge · api · app/db.py" in shown
+        "88% likely worth remembering · 3 sessions · tide gauge · api · app/db.py"
+        in shown
     )
     plain = json.loads(typed("show", "claims", "--json", "--limit", "1", *where).stdout)
     assert [claim["id"] for claim in plain] == ["foreign"]

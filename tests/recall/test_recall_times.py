@@ -164,7 +164,7 @@ def test_of_a_time_in_which_nothing_was_said_the_nearest_is_told(
     unasked = memory.recall("what happened in January?", now=NOW, automatic=True)
     assert (unasked, unasked.reason) == (
         [],
-        "nothing in memory is of the time that is asked about",
+        "the memory has nothing from the time of the question",
     )
 
 

@@ -264,13 +264,13 @@ def test_a_wrong_claim_is_found_left_out_and_taken_in_again(
     assert " ".join(hit["quote"].split()) in " ".join(
         page.locator("mark").all_inner_texts()
     )
-    page.get_by_text("Leave it out").first.click()
-    page.get_by_label("Why it is left out").fill("not so")
-    page.get_by_role("button", name="Leave it out").click()
+    page.get_by_text("Exclude it").first.click()
+    page.get_by_label("Why it is excluded").fill("not so")
+    page.get_by_role("button", name="Exclude it").click()
     page.wait_for_url("**/did")
     assert "not so" in page.inner_text("main")
     assert hit["id"] not in site.get("/search.json").text
-    page.get_by_role("button", name="Take it in again").click()
+    page.get_by_role("button", name="Include it again").click()
     page.locator("h2", has_text="Taken in").wait_for()
     assert hit["id"] in site.get("/search.json").text
     page = tab.go(f"/claim/{hit['id']}")
@@ -481,7 +481,7 @@ def test_a_merge_or_a_change_is_undone_and_made_again(
         tab.go(f"/claim/{row['from_id']}"), "Undo this", "they differ"
     )
     assert read() == ("active", True)
-    press(tab.go(f"/claim/{row['from_id']}"), "Take it in again")
+    press(tab.go(f"/claim/{row['from_id']}"), "Include it again")
     assert read() == before
     assert tab.said == []
 
@@ -504,8 +504,8 @@ def test_a_session_is_left_out_and_taken_in_again(
     ]
     session_id = changed.get(f"/claim/{hit['id']}.json").json()["claim"]["session_id"]
     page = tab.go(f"/session/{session_id}")
-    page.get_by_text("Leave it out").first.click()
-    assert "not mine" in press(page, "Leave it out", "not mine")
+    page.get_by_text("Exclude it").first.click()
+    assert "not mine" in press(page, "Exclude it", "not mine")
     assert "Mondays" not in changed.get("/search.json?q=crew+Mondays").text.replace(
         "crew Mondays", ""
     )
@@ -514,7 +514,7 @@ def test_a_session_is_left_out_and_taken_in_again(
         .json()["left_out"]
         .endswith("not mine")
     )
-    press(tab.go(f"/session/{session_id}"), "Take it in again")
+    press(tab.go(f"/session/{session_id}"), "Include it again")
     assert hit["id"] in changed.get("/search.json").text
     assert tab.said == []
 

@@ -160,7 +160,7 @@ def test_anybodys_engine_and_judge_may_fail_in_any_way(web: Web) -> None:
         "clumsy: KeyError('items')",
     )
     assert found.warnings[2].startswith("clumsy: TypeError(")
-    assert found.warnings[3].startswith("clumsy: the answer is no list of results")
+    assert found.warnings[3].startswith("clumsy: the answer is not a list of results")
 
     def judge(message: str) -> WebVerdict:
         raise RuntimeError("out of memory")

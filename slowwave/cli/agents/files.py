@@ -299,7 +299,7 @@ def _find_places(
     places = match_workspaces(anchor_workspace("."), known)
     if needed and not places:
         raise UsageError(
-            "this folder is no project that the memory knows: name one with --project"
+            "the memory knows no project in this folder: name one with --project"
         )
     return places
 
@@ -322,7 +322,7 @@ def _find_file(to: Target, places: tuple[str, ...]) -> Path:
         else next(filter(Path.is_dir, map(Path, places)), None)
     )
     if folder is None:
-        raise UsageError(f"{places[0]} is no folder here: name the file with --out")
+        raise UsageError(f"{places[0]} is not a folder here: name the file with --out")
     return (find_project_root(folder) or folder).resolve() / FILES[to]
 
 

@@ -19,10 +19,10 @@ from slowwave.schemas.places import find_cache_folder
 from slowwave.text.marked import read_as_it_is, write_whole
 
 NEXT = {
-    Client.CLAUDE_CODE: "A running Claude Code takes them with its next session.",
-    Client.CODEX: "Codex runs new hooks once you have trusted them: type /hooks there, and again after an update.",
-    Client.CURSOR: "Cursor takes context at a session's start alone; `slowwave project --to cursor` keeps a rule.",
-    Client.QWEN_CODE: "A running Qwen Code takes them with its next session.",
+    Client.CLAUDE_CODE: "Claude Code uses them from its next session on.",
+    Client.CODEX: "Codex runs new hooks only after you trust them: type /hooks there, and again after an update.",
+    Client.CURSOR: "Cursor accepts context only at a session's start; `slowwave project --to cursor` writes a rule.",
+    Client.QWEN_CODE: "Qwen Code uses them from its next session on.",
 }
 READER = "a reader, which ends after 20 minutes without a question"
 ClientArgument = Annotated[Client, typer.Argument(help="The agent.")]

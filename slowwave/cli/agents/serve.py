@@ -104,7 +104,7 @@ def read_keys(file: Path) -> dict[str, str | None]:
     try:
         named = tomllib.loads(file.read_text(encoding="utf-8"))
     except ValueError as wrong:
-        raise UsageError(f"{file} is no TOML: {wrong}") from None
+        raise UsageError(f"{file} is not TOML: {wrong}") from None
     if file.stat().st_mode & 0o077:
         raise UsageError(f"{file} holds keys, and others may read it: chmod 600 {file}")
     keys = [

@@ -197,12 +197,15 @@ class Intention(Shown):
             ("{} is edited", self.files),
             ("{} comes up", versions),
             ("{} is named", [self._spell(name) for name in self.names]),
-            ("the talk is of {}", [self._spell(word) for word in self.topic]),
+            (
+                "the conversation mentions {}",
+                [self._spell(word) for word in self.topic],
+            ),
         ]
-        told = [form.format(" or ".join(what)) for form, what in waits if what]
-        if not told:
-            return "Told at no fixed time."
-        return f"To be told when {', or when '.join(told)}."
+        waits_for = [form.format(" or ".join(what)) for form, what in waits if what]
+        if not waits_for:
+            return "Not tied to a time or an event."
+        return f"Shown when {', or when '.join(waits_for)}."
 
     def _spell(self, name: str) -> str:
         """Return a name as its text has it."""

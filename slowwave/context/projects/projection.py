@@ -286,9 +286,9 @@ def explain_empty(
     claims = view.read(CLAIMS, ["observed_at"], condition)["observed_at"]
     count = sum((at or EARLIEST) >= since for at in claims.to_pylist())
     if not count:
-        return "Nothing is known about it yet."
+        return "The memory knows nothing about it yet."
     where = f" --project {shlex.quote(next(iter(places)))}" if places else ""
-    return f"{count_noun(count, 'claim')}, none sure enough to be told: `slowwave show claims{where}`."
+    return f"{count_noun(count, 'claim')}, none sure enough to be shown here: `slowwave show claims{where}`."
 
 
 def make_harmless(text: str) -> str:

@@ -237,7 +237,7 @@ def make_engine(name: str, settings: LLMSettings) -> LLM:
         model, _, url = rest.rpartition("@")
         if not _is_base_url(url):
             raise UsageError(
-                f"{name!r}: {url!r} is no base URL; expected http://host:port/v1"
+                f"{name!r}: {url!r} is not a base URL; expected http://host:port/v1"
             )
         return OpenAIServer(model, url, settings)
     if kind == "scripted":
@@ -256,7 +256,7 @@ def _import_function(name: str, path: str) -> Script:
         ) from error
     if not callable(script):
         raise UsageError(
-            f"no LLM engine {name!r}: {path} is no function; expected scripted:<module>:<function>"
+            f"no LLM engine {name!r}: {path} is not a function; expected scripted:<module>:<function>"
         )
     return script
 

@@ -333,7 +333,8 @@ def _fetch_listing(bucket: Bucket, digest: str, path: Path) -> Files:
     )
     if outside:
         raise StoreUnreadable(
-            bucket.folder, f"the bucket names {outside!r}, which is no file of a space"
+            bucket.folder,
+            f"the bucket names {outside!r}, which is not a file of a space",
         )
     return files
 

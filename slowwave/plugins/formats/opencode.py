@@ -181,7 +181,7 @@ def _fetch_data(
     if long:
         why = explain_long_cell(limits)
     elif fields is None:
-        why = "it is no JSON object"
+        why = "it is not a JSON object"
     else:
         why = None
     return (

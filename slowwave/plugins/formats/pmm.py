@@ -379,7 +379,7 @@ def _parse_ledger_row(
     ):
         return Rejected(
             event.id,
-            event.long or "kind or content is no text",
+            event.long or "kind or content is not text",
             repr(event.content)[:200],
         )
     meta = coerce_dict(_load_json(event.meta))

@@ -78,7 +78,7 @@ class MemoryStore(BaseStore):
                 return None
             case ListNamespacesOp():
                 return self._list_namespaces(op)
-        raise UsageError(f"{type(op).__name__} is no operation of this store")
+        raise UsageError(f"{type(op).__name__} is not an operation of this store")
 
     def _put(self, op: PutOp) -> None:
         """Write an item as a note; if its value is None, forget all its notes."""
@@ -192,7 +192,7 @@ def _passes(field: Any, condition: Any) -> bool:
         return bool(field == condition)
     if unknown := condition.keys() - OPERATORS.keys():
         raise UsageError(
-            f"{unknown.pop()!r} is no operator: it is one of {', '.join(OPERATORS)}"
+            f"{unknown.pop()!r} is not an operator: it is one of {', '.join(OPERATORS)}"
         )
     try:
         return all(OPERATORS[key](field, bound) for key, bound in condition.items())

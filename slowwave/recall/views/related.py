@@ -134,7 +134,7 @@ def find_related(
         edge = _find_claims(view, subject)  # a transcript's own id
     if not edge and not related:
         raise NoSuchId(
-            f"nothing is known of {subject!r}: no claim in release {view.release.name} has that id, is of it or "
+            f"the memory knows nothing of {subject!r}: no claim in release {view.release.name} has that id or "
             "mentions it"
         )
     # step by step the claims that are related to the last ones

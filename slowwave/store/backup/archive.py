@@ -117,7 +117,7 @@ def restore(
     """
     refuse_copy(root, "a backup is restored into a folder: name one with --store")
     if not file.is_file():
-        raise UsageError(f"{file} is no file")
+        raise UsageError(f"{file} is not a file")
     with make_files_private():
         make_private_folder(root)
         # unpacked beside the spaces, and renamed after all files were compared
@@ -173,7 +173,7 @@ def _unpack(file: Path, fresh: Path, key: str | None) -> Manifest:
         KeyError,
     ) as broken:
         raise UsageError(
-            f"{file} is no backup of slowwave's, or was cut: {broken}; nothing was restored"
+            f"{file} is not a backup of slowwave's, or was cut: {broken}; nothing was restored"
         ) from broken
     _compare_hashes(file, fresh, manifest)
     return manifest
@@ -193,11 +193,11 @@ def _read_manifest(
     # the limit is enough for about two million files
     manifest: Manifest = orjson.loads(member_file.read(1 << 28)) if member_file else {}
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise UsageError(f"{file} is no backup of slowwave's")
+        raise UsageError(f"{file} is not a backup of slowwave's")
     space = str(manifest.get("space"))
     if not re.fullmatch(SPACE_NAME, space):
         raise UsageError(
-            f"{file} names the space {space!r}, which is no name: nothing was restored"
+            f"{file} names the space {space!r}, which is not a valid name: nothing was restored"
         )
     return manifest
 

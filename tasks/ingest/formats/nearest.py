@@ -22,7 +22,7 @@ def explain_unknown(head: Head) -> str:
     """Describe a file: its fields, the format with which it shares most of them, and how to make it readable."""
     lines = head.objects or _read_first(head)
     if not lines:
-        return f"it is no JSON lines: {HOW}"
+        return f"it is not JSON lines: {HOW}"
     fields = sorted({name for line in lines for name in list_fields(line)})
     named = ", ".join(fields[:MOST_FIELDS])
     likeness = {name: len(known.intersection(fields)) for name, known in FIELDS.items()}

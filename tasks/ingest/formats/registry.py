@@ -106,7 +106,7 @@ def load_readers() -> tuple[Reader, ...]:
                     else repr(reader)
                 )
                 LOG.warning(
-                    "%s is no new Reader, and is left out: got %s", entry.value, got
+                    "%s is not a Reader, and is left out: got %s", entry.value, got
                 )
     return (*added, *OWN)
 

@@ -264,7 +264,7 @@ def _repair_surrogates(raw: bytes) -> object | None:
 
 def _refuse_constant(name: str) -> object:
     """Refuse NaN and Infinity, which Python's `json` reads and JSON does not have."""
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _explain_invalid_json(raw: bytes, error: orjson.JSONDecodeError) -> str:

@@ -94,9 +94,9 @@ class JsonEngine:
                 self.name, f"{type(error).__name__} {error}".rstrip()
             ) from None
         except ValueError:
-            raise WebTrouble(self.name, "the answer is no JSON") from None
+            raise WebTrouble(self.name, "the answer is not JSON") from None
         if not isinstance(answer, dict):
-            raise WebTrouble(self.name, "the answer is no JSON object")
+            raise WebTrouble(self.name, "the answer is not a JSON object")
         return _parse_results(
             engine=self.name,
             records=answer.get(self.results, []),

@@ -95,7 +95,7 @@ def fetch_page_text(url: str, settings: WebSettings) -> str:
     elif media in HTML:
         text = _extract_main_text(body.content, url)
     else:
-        raise WebTrouble(url, f"{media} is no page")
+        raise WebTrouble(url, f"{media} is not a page")
     if not text.strip():
         raise WebTrouble(url, "it has no main text")
     return text.strip()

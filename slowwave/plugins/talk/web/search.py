@@ -208,7 +208,9 @@ class WebSearch:
         """
         pages = list(engine.search(query, self.settings.results))
         if not all(isinstance(result, WebResult) for result in pages):
-            raise WebTrouble(name, f"the answer is no list of results: {pages!r:.80}")
+            raise WebTrouble(
+                name, f"the answer is not a list of results: {pages!r:.80}"
+            )
         return pages
 
 

@@ -188,7 +188,7 @@ class _Manifest(BaseModel):
                 and about.key in about.columns
             )
             if not own or about.file.partition(".")[0] != name:
-                raise ValueError(f"{name} is no table that is exported")
+                raise ValueError(f"{name} is not an exported table")
         return tables
 
 
