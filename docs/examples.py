@@ -4,11 +4,17 @@ python docs/examples.py     # half a minute; needs the night's packages
 """
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.text import Text
 
 from slowwave.text.marked import replace_marked
 
@@ -27,6 +33,16 @@ ANSWER = ("<!-- answer:begin -->", "<!-- answer:end -->")
 """Marks in README.md around what `docs/examples.py` writes."""
 WIDTH = 110
 """Characters of a line in README.md, so that GitHub needs no scroll bar."""
+PICTURES = ROOT / "docs" / "pictures"
+NIGHT = ("run", "data/samples", "--plain")
+RECALL = ("recall", QUESTION, "-k", "2")
+COLUMNS = 100
+TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": f"{COLUMNS}"}
+"""Makes a command print as on a terminal of that width."""
+SVG_FORMAT = re.sub(
+    r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL
+)
+"""Rich's format without fonts from another server."""
 
 
 def render_examples(store: Path) -> dict[Path, str]:
@@ -44,7 +60,7 @@ def render_examples(store: Path) -> dict[Path, str]:
 def render_answer(store: Path) -> str:
     """Return a question and its answer as a block of Markdown, long lines wrapped."""
     lines = [f'$ .venv/bin/slowwave recall "{QUESTION}" -k 2 {OF_DEMO}']
-    for line in run_command(store, "recall", QUESTION, "-k", "2").splitlines():
+    for line in run_command(store, *RECALL).splitlines():
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="   ") or [""]
     return "\n".join(["```console", *lines, "```"])
 
@@ -63,11 +79,30 @@ def run_command(store: Path, *words: str, **looks: str) -> str:
     ).stdout
 
 
+def run_night_in_terminal(store: Path) -> str:
+    """Run the first night over the samples as a command, and return its closing lines as a terminal gets them."""
+    night = run_command(store, *NIGHT, **TERMINAL)
+    return night[night.index("New: ") :]
+
+
+def render_terminal(store: Path, night: str) -> str:
+    """Return the picture of a terminal as SVG: the closing lines of a night, then an answer."""
+    console = Console(record=True, width=COLUMNS, file=StringIO())
+    answer = run_command(store, *RECALL, **TERMINAL)
+    for words, printed in ((NIGHT, night), (RECALL, answer)):
+        typed = " ".join(f'"{word}"' if " " in word else word for word in words)
+        console.print(Text(f"$ slowwave {typed}", "bold"))
+        console.print(Text.from_ansi(f"{printed.rstrip()}\n"))
+    return console.export_svg(
+        title="slowwave", code_format=SVG_FORMAT, unique_id="terminal"
+    )
+
+
 def main() -> None:
     """Write all examples."""
     with TemporaryDirectory() as folder:
         store = Path(folder, "store")
-        run_command(store, "run", "data/samples", "--plain")
+        run_command(store, *NIGHT)
         for path, text in render_examples(store).items():
             path.write_text(text, encoding="utf-8")
 

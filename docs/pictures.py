@@ -5,62 +5,40 @@ python docs/pictures.py     # two minutes; needs the extra `dev` and Chromium
 """
 
 import os
-import re
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote_plus
 
 import uvicorn
-from examples import BUDGET, INJECTED, QUESTION, run_command
+from examples import (
+    BUDGET,
+    INJECTED,
+    PICTURES,
+    QUESTION,
+    render_terminal,
+    run_night_in_terminal,
+)
 from playwright.sync_api import sync_playwright
-from rich._export_format import CONSOLE_SVG_FORMAT
-from rich.console import Console
-from rich.text import Text
 
 from slowwave.schemas.settings import Settings
 from slowwave.ui.app import make_app, render_report
-
-PICTURES = Path(__file__).parent / "pictures"
-SHOWN = (("recall", QUESTION, "-k", "2"),)
-"""Commands of the terminal's picture, after the end of the night itself."""
-TERMINAL = {"FORCE_COLOR": "1", "COLUMNS": "100"}
-"""Makes a command print as on a terminal of 100 columns."""
-FORMAT = re.sub(r"@font-face \{\{.*?\}\}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-"""Without fonts from another server."""
 
 
 def main() -> None:
     """Write all pictures."""
     with TemporaryDirectory() as folder:
         store, page = Path(folder, "store"), Path(folder, "night.html")
-        night = run_command(store, "run", "data/samples", "--plain", **TERMINAL)
-        draw_terminal(store, night[night.index("New: ") :])
+        night = run_night_in_terminal(store)
+        svg = render_terminal(store, night)
+        (PICTURES / "terminal.svg").write_text(svg, encoding="utf-8")
         page.write_text(render_report(Settings(store=store)), encoding="utf-8")
         draw_pages(store, page)
         draw_run(Path(folder))
-
-
-def draw_terminal(
-    store: Path, night: str, commands: Sequence[Sequence[str]] = SHOWN
-) -> None:
-    """Write the end of a night and some answers as SVG."""
-    console = Console(record=True, width=100, file=StringIO())
-    for words, shown in [
-        (("run", "data/samples", "--plain"), night),
-        *((words, run_command(store, *words, **TERMINAL)) for words in commands),
-    ]:
-        typed = " ".join(f'"{word}"' if " " in word else word for word in words)
-        console.print(Text(f"$ slowwave {typed}", "bold"))
-        console.print(Text.from_ansi(f"{shown.rstrip()}\n"))
-    svg = console.export_svg(title="slowwave", code_format=FORMAT, unique_id="terminal")
-    (PICTURES / "terminal.svg").write_text(svg, encoding="utf-8")
 
 
 def draw_pages(store: Path, report: Path) -> None:

@@ -586,7 +586,7 @@ def _list_usage(settings: Settings, everything: bool) -> Listing:
     never = len(usage.never)
     notes = (
         f"Answers with memories: {usage.recalls:,}{span}.",
-        f"They contained {len(rows) - never:,} of {len(rows):,} claims; {never:,} were never returned. "
+        f"They contained {len(rows) - never:,} of {len(rows):,} claims; never returned: {never:,}. "
         f"{good:,} memories are rated good, {len(verdicts) - good:,} bad.",
     )
     used = [row for row in rows if row["times"] or row["rating"] or everything]

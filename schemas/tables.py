@@ -825,7 +825,7 @@ TOPICS: "Table[rows.TopicRow]" = Table(
             "uses",
             pa.int64(),
             metadata=mean(
-                "how often any was handed out, when its claims were last looked over"
+                "how often recall had returned any, when its claims were last looked over"
             ),
         ),
         vector_field("centroid"),  # mean of its claims, by `Limits.alpha`

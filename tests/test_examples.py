@@ -1,17 +1,26 @@
 """The examples in docs/examples run as they are written, and show what the program prints."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 
-from docs.examples import BUDGET, INJECTED, render_examples, run_command
+from rich.text import Text
+
+from docs.examples import (
+    BUDGET,
+    INJECTED,
+    PICTURES,
+    render_examples,
+    render_terminal,
+    run_command,
+    run_night_in_terminal,
+)
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
-from slowwave.store.store import Store
 from tests.bench_inputs import ROOT
-from tests.killed_nights import SAMPLES
 from tests.talk_files import session
 
 OLD = [
@@ -62,17 +71,19 @@ def test_notes_are_checked_against_the_memory(tmp_path: Path) -> None:
 
 def test_what_is_shown_is_what_the_program_prints(tmp_path: Path) -> None:
     store = tmp_path / "store"
-    report = run_night([SAMPLES], Settings(store=store))
-    # the night's last lines tell as many claims as are listed
-    report.add_closing(Store.open(store), 100, "")
+    night = run_night_in_terminal(store)
+    plain = Text.from_ansi(night).plain
     listed = json.loads(run_command(store, "inspect", "changes", "--json"))
     changed = {pair["from_id"] for pair in listed if pair["kind"] == "doubt"}
-    assert any(f"Of the new claims {len(changed)} " in line for line in report.closing)
+    assert f"{len(changed)} new claims may be changed" in plain
     for path, printed in render_examples(store).items():
         assert path.read_text(encoding="utf-8") == printed, path
+    picture = (PICTURES / "terminal.svg").read_text(encoding="utf-8")
+    assert picture == render_terminal(store, night)
     # the README says the same of the picture
-    assert report.release
-    figures = f"{report.news} gave {report.release.counts['claims']} claims"
+    (news,) = re.findall(r"New: (.+)\.", plain)
+    (claims,) = re.findall(r"Released r1: .*, (\d+) claims", plain)
+    figures = f"{news} gave {claims} claims"
     assert figures in (ROOT / "README.md").read_text(encoding="utf-8")
     # the picture of the page Injected begins with the answer: the best line stands first there
     block = Memory.open(store).context(INJECTED, BUDGET, automatic=True)

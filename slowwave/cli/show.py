@@ -200,7 +200,7 @@ def _format_claim(claim: "Claim", memory: "Memory") -> str:
     )
     facts = [
         claim.category,
-        f"{claim.confidence:.0%} likely worth telling",
+        f"{claim.confidence:.0%} likely worth remembering",
         sessions,
         claim.speaker,
         claim.topic,

@@ -177,9 +177,8 @@ def test_changes_are_listed_with_how_many_to_expect_wrong(doubting: Settings) ->
     wrong = sum(1 - row["scores"]["likely"] for row in rows if row["kind"] == "doubt")
     shown = typed("inspect", "changes", "--store", doubting.store).output
     assert f"{doubt['scores']['likely']:.0%} ?" in shown
-    assert (
-        f"perhaps changed, of which {wrong:.1f} are expected to be wrong."
-        in " ".join(shown.split())
+    assert f"perhaps changed (about {wrong:.1f} are expected to be wrong)." in " ".join(
+        shown.split()
     )
     run_exclude([doubt["merge_id"]], "wrong", doubting)
     left = typed("inspect", "changes", "--store", doubting.store, "--json")

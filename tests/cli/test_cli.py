@@ -79,8 +79,14 @@ def test_show_lists_each_kind_and_refuses_what_it_has_no_use_for(store: Path) ->
     )[0]
     assert claim["summary"] in typed("show", claim["id"][:12], "--store", store).output
     for words, said in (
-        (("habits", "--topic", "x"), "`slowwave show` of habits does not accept --topic"),
-        ((claim["id"], "--limit", 3), "`slowwave show` of an id does not accept --limit"),
+        (
+            ("habits", "--topic", "x"),
+            "`slowwave show` of habits does not accept --topic",
+        ),
+        (
+            (claim["id"], "--limit", 3),
+            "`slowwave show` of an id does not accept --limit",
+        ),
         (("related",), "slowwave show related ID|NAME"),
     ):
         refused = typed("show", *words, "--store", store)
@@ -165,7 +171,7 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(
         "        - we keep the gauge readings in SQLite",
     ]
     assert told[1:3] == learnt
-    assert "Changed: nothing that was known before." in told
+    assert "Changed: nothing that the memory knew before." in told
     left = "Left out: in quarantine 1 (torn line: the JSON object does not end); secrets masked 1 (aws-access-key)."
     assert told[-2] == left
     assert told[-1].startswith("Released r1: 3 messages, ")
@@ -174,7 +180,7 @@ def test_the_last_lines_of_a_night_say_what_is_new_learnt_changed_and_left_out(
 
     assert tell(tmp_path / "a") == [
         "New: nothing.",
-        f"Nothing changed: the live release stays as it is. Next: `slowwave briefing{options}",
+        f"Nothing changed: the live release stays. Next: `slowwave briefing{options}",
     ]
 
     moved = [
@@ -229,7 +235,7 @@ def test_errors_are_one_line_and_say_what_to_do(tmp_path: Path) -> None:
         ),
         (
             ("run", SAMPLES, "--plain", "--address", "a:1", "--store", tmp_path / "s"),
-            "--address goes with --engine alone",
+            "--address needs --engine",
         ),
         (
             (
@@ -546,7 +552,7 @@ def test_releases_rollback_quarantine_and_runs(store: Path, tmp_path: Path) -> N
     assert (slip.exit_code, "there are: r1, r2, r3" in slip.output) == (1, True)
     assert typed("inspect", "runs", "--json", "--store", copy).output == before
     forward = typed("rollback", "r2", "--store", copy).output
-    assert forward.endswith("You are back at the newest.\n")
+    assert forward.endswith("This is the newest release again.\n")
 
 
 @pytest.fixture

@@ -333,7 +333,7 @@ def test_pages_of_decisions_are_named_by_their_topics(
         ),
         (
             ("--to", "claude", "--project", "api"),
-            "api is no folder here: name the file with --out",
+            "api is not a folder here: name the file with --out",
         ),
         (("--out", "broken.md", "--project", "api"), "broken.md: its marks"),
     ],

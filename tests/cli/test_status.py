@@ -126,7 +126,7 @@ def test_figures_count_answers_what_they_took_and_what_went_wrong(home: Path) ->
     assert figures["claims"]["recalled"] > 0
     assert (figures["runs_total"], figures["encoder_broken"]) == ({"done": 1}, {"": 0})
     told = typed("status", "--stats").output
-    assert "Answers handed out: recall 2, context 1\n" in told
+    assert "Answers given: recall 2, context 1\n" in told
     assert (
         "Tables of the live release that can't be opened" in told.partition("None: ")[2]
     )
@@ -165,7 +165,7 @@ def test_it_tells_of_a_store_without_runs_and_of_one_that_is_half_moved_into_an_
     store.merge(RUNS, pa.Table.from_pylist([row], schema=RUNS.schema))
     assert f"nightly {format_minute(at)}, failed\n" in typed("status", "--stats").output
     assert (told.exit_code, "last run    none is noted\n" in told.output) == (3, True)
-    line = "encryption  off: an encrypted folder beside the store is not mounted in its place, see docs/install.md\n"
+    line = "encryption  off: the store's encrypted folder is not mounted, see docs/install.md\n"
     assert line in told.output
 
 

@@ -267,7 +267,7 @@ def test_a_briefing_of_all_projects_names_each_and_a_folder_without_one_is_said(
         "gateway", ""
     )
     said = typed("briefing", "--store", settings.store).stderr
-    assert said.startswith("note: nothing is known of this folder")
+    assert said.startswith("note: the memory knows no project in this folder")
     assert said.endswith("--project takes one: gate, sonde\n")
     for named in ("--all", "--project=sonde"):
         assert not typed("briefing", named, "--store", settings.store).stderr

@@ -376,8 +376,8 @@ def test_a_reason_belongs_to_the_part_before_it() -> None:
     assert (one.text, one.due) == (said, "2026-06-02")
     both = "after 2.4 the old tide table page goes, when tides.py is touched next split the parser"
     assert [part.moment for part in read_line(intend(), both, talk)] == [
-        "To be told when 2.4 comes up.",
-        "To be told when tides.py is edited.",
+        "Shown when 2.4 comes up.",
+        "Shown when tides.py is edited.",
     ]
 
 
@@ -385,13 +385,13 @@ def test_a_reason_belongs_to_the_part_before_it() -> None:
     ("said", "moment"),
     [
         ("on 2 june the summer tariff starts", "Due on 2 Jun 2026."),
-        ("when Lena is back ask her", "To be told when Lena is named."),
+        ("when Lena is back ask her", "Shown when Lena is named."),
         (
             "once we're at celery again set acks",
-            "To be told when the talk is of celery or acks.",
+            "Shown when the conversation mentions celery or acks.",
         ),
-        ("once node 22 is in, drop tsx", "To be told when node 22 comes up."),
-        ("do it", "Told at no fixed time."),
+        ("once node 22 is in, drop tsx", "Shown when node 22 comes up."),
+        ("do it", "Not tied to a time or an event."),
     ],
 )
 def test_a_stranger_is_told_when_it_will_be_told(said: str, moment: str) -> None:

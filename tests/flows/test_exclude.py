@@ -107,12 +107,12 @@ def test_the_commands_leave_out_list_and_take_in_and_refuse_what_is_no_name_or_w
         False,
     )
     for words, why in (
-        (("exclude", "s99", "--why", "x"), "'s99' is no session, file, release"),
+        (("exclude", "s99", "--why", "x"), "nothing is called 's99'"),
         (("exclude", "abc", "--why", "x"), "6 characters"),
         (("exclude", "s21", "--why", " "), "reason is needed"),
         (("exclude", "s20", "--why", "x"), "left out already"),
         (("exclude", "candidate", "--why", "x"), "nothing is held back"),
-        (("include", "s21"), "not left out"),
+        (("include", "s21"), "not excluded"),
     ):
         refused = typed(*words, *where)
         assert (refused.exit_code, why in refused.stderr) == (1, True), refused.output
@@ -211,7 +211,7 @@ def test_a_forgetting_waits_for_no_decision_and_sets_aside_what_came_with_the_ni
     hold(gated, twelve)
     notes = run_forget(Wanted(matches=("unit5x",)), gated)[0].notes
     assert any(
-        note.startswith("a night was held back: what came with it is set aside")
+        note.startswith("a night was held back: what it added is excluded")
         for note in notes
     )
     store = Store.open(gated.store)
@@ -238,7 +238,7 @@ def test_a_rejected_night_leaves_nothing_of_what_came_with_it(
     lose(gated, 0.5)  # no session comes with this
     assert run_night([poison], gated).held
     assert any(
-        note.startswith("no session came with")
+        note.startswith("the held-back night added no session")
         for note in run_exclude(["candidate"], "x", gated).notes
     )
 
@@ -259,7 +259,7 @@ def test_what_a_roll_back_took_away_did_not_come_with_a_night_that_is_rejected_a
     assert report.held  # what was lost is lost without it too
     promoted = promote_candidate("it was lost before", gated)
     assert any(
-        "the roll-back to r1 ends with r4" in note for note in promoted.collect_notes()
+        "r4 ends the roll-back to r1" in note for note in promoted.collect_notes()
     )
 
 

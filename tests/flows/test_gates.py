@@ -406,7 +406,8 @@ def test_what_came_with_a_held_night_is_set_aside_by_the_next_one_which_goes_on(
     report = run_night([write_talk(twelve / "b.jsonl", 20, 12)], settings)
     assert (report.held, report.release is None) == ([], False)
     assert (
-        "what came with it is set aside, `slowwave include` it: s300" in report.notes[0]
+        "what it added is excluded; `slowwave include ID` includes it: s300"
+        in report.notes[0]
     )
     assert "unit25x" in Memory.open(settings.store).recall("the unit25x cache")[0].text
     assert run_include(["s302"], settings).release is not None
@@ -429,7 +430,7 @@ def test_what_a_held_night_changed_in_known_sessions_is_set_aside_and_new_ones_a
     path.write_text(path.read_text().replace("quay4x", "pier4x"))
     report = run_night([path, write_talk(twelve / "b.jsonl", 20, 12)], settings)
     assert (report.held, report.release is None) == ([], False)
-    assert "set aside, `slowwave include` it: s0, s1, s10" in report.notes[0]
+    assert "`slowwave include ID` includes it: s0, s1, s10" in report.notes[0]
     assert "s20" not in report.notes[0]
     told = [
         is_told(words) for words in ("unit25x", "unit3x", "unit4x", "quay3x", "pier4x")

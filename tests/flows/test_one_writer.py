@@ -407,7 +407,7 @@ def test_what_a_server_that_dies_in_mid_night_leaves_waits_for_the_next_one(
     night = typed("run", talks, "--plain", *words, env={"COLUMNS": "200"})
     assert night.exit_code == INCOMPLETE
     assert "left for another night" in night.output
-    assert "`slowwave status` has what waits and why" in night.output
+    assert "`slowwave status` shows what waits and why" in night.output
     assert name_writers(store) == ["m"]
     assert read_observers(store) <= {"m"}
     opened = Store.open(store)

@@ -110,7 +110,7 @@ def test_another_reader_is_named_and_keeps_what_a_person_said(tmp_path: Path) ->
     }
     lines = {line.heading: line.text for line in collect_status(changed)}
     assert lines["encoder"] == (
-        "hash-384; people's messages are read by another reader than with all-MiniLM-L6-v2, so other claims are made"
+        "hash-384; its reader of people's messages makes other claims than that of all-MiniLM-L6-v2"
     )
     # Once is enough: the next night changes nothing.
     assert run_night([tmp_path / "talk"], changed).collect_notes() == []

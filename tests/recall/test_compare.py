@@ -113,7 +113,7 @@ def test_a_roll_back_says_until_when_it_holds_and_what_makes_it_last(
         assert typed("run", chat, "--no-embeddings", *where).exit_code == 0
     told = typed("rollback", "r1", *where).stdout
     assert told.startswith(
-        "Live now: r3, with the tables of r1.\nIt holds until a run finds something new: "
+        "Live now: r3, with the tables of r1.\nIt stays live until a run finds something new."
     )
     (words,) = [
         line.partition("slowwave ")[2].rstrip("`")

@@ -201,7 +201,7 @@ def test_the_status_names_languages_whose_rules_are_not_read(tmp_path: Path) -> 
     others = ("Hindi", "Korean", "Russian", "Arabic", "German")  # a message each
     assert lines["languages"].value == dict.fromkeys(others, 0.2)
     assert (
-        "Hindi 20%, Korean 20%, Russian 20%, Arabic 20% of the messages: rules and decisions are not told apart"
+        "Hindi 20%, Korean 20%, Russian 20%, Arabic 20% of the messages: rules and decisions are not distinguished"
         in lines["languages"].text
     )
 

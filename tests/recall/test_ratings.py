@@ -58,7 +58,7 @@ def test_what_is_handed_out_is_told_from_what_never_was(store: Path) -> None:
     assert count_usage(memory.snapshot, store / "default").recalls == 1
     status, printed = call(store, "inspect", "usage")
     assert status == 0
-    assert "1 answers were handed out" in printed
+    assert "Answers with memories: 1" in printed
     assert [
         one["times"]
         for one in json.loads(call(store, "inspect", "usage", "--all", "--json")[1])
@@ -90,7 +90,7 @@ def test_the_last_word_on_a_memory_counts_and_answers_stay_as_they_are(
     assert secret not in (store / "default" / "ratings.jsonl").read_text()
     assert len((store / "default" / "ratings.jsonl").read_text().splitlines()) == 2
     assert stat.S_IMODE((store / "default" / "ratings.jsonl").stat().st_mode) == 0o600
-    assert "0 memories were rated good, 1 bad." in call(store, "inspect", "usage")[1]
+    assert "0 memories are rated good, 1 bad." in call(store, "inspect", "usage")[1]
     assert [
         (hit.id, hit.score)
         for hit in Memory.open(store).recall("Where does Clara teach?", 5)

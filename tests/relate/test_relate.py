@@ -245,7 +245,7 @@ def test_a_file_of_a_project_that_nothing_names_is_not_the_project(
     memory = Memory.open(settled(tmp_path, *rows).store)
     monkeypatch.chdir(here)
     for name in ("src/new.py", "src", str(here / "src" / "new.py"), "./gone.py"):
-        with pytest.raises(UsageError, match="nothing is known of"):
+        with pytest.raises(UsageError, match="the memory knows nothing of"):
             memory.related(name)
     for name in (".", str(here), "tide"):
         assert memory.related(name)[0].relation == "of_project"

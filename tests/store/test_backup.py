@@ -240,9 +240,9 @@ def test_a_backup_that_names_a_place_outside_the_store_is_refused_and_none_is_ma
     listed: object
     own = {"format": FORMAT, "space": "mine"}
     for listed, told in (
-        ({**own, "space": "../out", "files": {}}, "is no name"),
-        ([], "is no backup"),
-        ({**own, "files": [1]}, "is no backup"),
+        ({**own, "space": "../out", "files": {}}, "is not a valid name"),
+        ([], "is not a backup"),
+        ({**own, "files": [1]}, "is not a backup"),
         ({**own, "files": {"a": [1 << 60, ""]}}, "are free"),
         ({**own, "files": {"a": [1, ""]}}, "with another size"),
     ):

@@ -106,7 +106,7 @@ def test_a_file_is_written_whole_through_its_link_with_its_rights(
     assert write_whole(tmp_path / "CLAUDE.md", "y")
     assert (target.read_text(), target.stat().st_mode & 0o777) == ("y", 0o640)
     assert (tmp_path / "CLAUDE.md").is_symlink()
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         read_as_it_is(Path("/dev/null"))
     assert {path.name for path in tmp_path.iterdir()} == {"AGENTS.md", "CLAUDE.md"}
     (tmp_path / "work" / ".git").mkdir(parents=True)

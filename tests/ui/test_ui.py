@@ -317,7 +317,7 @@ def test_a_project_has_a_page_a_click_from_the_run_page_and_an_unknown_id_leads_
     ]
     # "they move to the system's keychain on 19 October"; "the old file gets imported once"
     waits = page.locator("section:nth-of-type(4) .later").all_inner_texts()
-    assert waits == ["Due on 19 Oct 2026.", "Told at no fixed time."]
+    assert waits == ["Due on 19 Oct 2026.", "Not tied to a time or an event."]
     # every line says whether a person or an agent said it
     rows = page.locator("section:nth-of-type(2) .row .facts").all_inner_texts()
     assert rows

@@ -66,7 +66,7 @@ def test_three_results_with_the_main_text_of_their_pages(web: Web) -> None:
     assert found.results[1].text == "snippet of gone & more"
     assert found.warnings == (
         f"{web.url}/gone: status 404: its snippet is used",
-        f"{web.url}/image: image/png is no page: its snippet is used",
+        f"{web.url}/image: image/png is not a page: its snippet is used",
     )
 
 
