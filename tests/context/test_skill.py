@@ -151,7 +151,10 @@ def test_only_of_the_days_asked_for(store: Path) -> None:
 
 def test_empty_says_that_there_are_claims_but_none_is_sure_enough(store: Path) -> None:
     told = typed(store, "--project", "/home/ada/tidepool-ops", "--min-confidence", 1)
-    assert "none sure enough to be shown here: `slowwave show claims --project" in told.output
+    assert (
+        "none sure enough to be shown here: `slowwave show claims --project"
+        in told.output
+    )
 
 
 def test_names() -> None:

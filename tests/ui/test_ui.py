@@ -271,7 +271,7 @@ def test_a_wrong_claim_is_found_left_out_and_taken_in_again(
     assert "not so" in page.inner_text("main")
     assert hit["id"] not in site.get("/search.json").text
     page.get_by_role("button", name="Include it again").click()
-    page.locator("h2", has_text="Taken in").wait_for()
+    page.locator("h2", has_text="Included").wait_for()
     assert hit["id"] in site.get("/search.json").text
     page = tab.go(f"/claim/{hit['id']}")
     page.get_by_text("Rate it").click()
