@@ -82,6 +82,8 @@ ListedMerge = TypedDict(
         # what the two claims say; None if a claim is not there any more
         "from": str | None,
         "into": str | None,
+        # when the later claim was made
+        "at": datetime | None,
         "state": str,
         "decision": NotRequired[str],
         "answer": NotRequired[str | None],
@@ -304,8 +306,10 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
     """Return the claims that a later claim changed, then those that one may have changed, the surest first.
 
     Each row says who decided: the classifier, a language model or a person. The notes say how many to expect wrong.
-    `everything` includes the claims that a later one affirms, or holds beside for a narrower case.
+    `everything` includes the claims that a later one affirms, or holds beside for a narrower case. It also includes the
+    messages that recall orders by itself, or marks though no claim was made of one of them.
     """
+    from slowwave.flows.passage_pairs import list_passage_pairs
     from slowwave.tasks.changes.verdicts import PairAnswer
 
     ledger = _collect_in_force(settings)
@@ -334,8 +338,12 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         agreeing,
         everything,
     )
-    rows += agreeing if everything else []
+    listed: list[Mapping[str, Any]] = [*rows, *(agreeing if everything else ())]
     notes += [f"{len(judged)} pairs judged by a model."] if judged else []
+    if everything:
+        pairs = list_passage_pairs(View.open(settings.store, settings.space))
+        listed += pairs
+        notes += [f"{len(pairs)} pairs of messages, by words."] if pairs else []
     columns = {
         "merge": "merge_id",
         "likely": "likely",
@@ -343,8 +351,9 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         "judged by": "by",
         "this claim": "from",
         "is changed, or may be, by": "into",
+        "of": "at",
     }
-    return Listing(rows, columns, notes)
+    return Listing(listed, columns, notes)
 
 
 def _collect_in_force(settings: Settings) -> list[ListedMerge]:
@@ -423,6 +432,7 @@ def _collect_merges(store: Store) -> list[ListedMerge]:
     rows: list[MergeRow] = store.read(MERGES).to_pylist()
     ids = [row[name] for row in rows for name in ("from_id", "into_id")]
     columns = ["claim_id", "summary", "canonical_id", "superseded_by", "status"]
+    columns += ["observed_at"]
     claims: dict[str, ClaimRow] = {
         claim["claim_id"]: claim
         for claim in store.read_ids(CLAIMS, ids, columns).to_pylist()
@@ -445,6 +455,7 @@ def _collect_merges(store: Store) -> list[ListedMerge]:
                 "step_key": row["step_key"],
                 "from": source.get("summary"),
                 "into": target.get("summary"),
+                "at": target.get("observed_at"),
                 "state": "undone" if row["undone"] else state,
             }
         )

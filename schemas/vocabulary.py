@@ -91,6 +91,10 @@ RETRACTED = "retracted"
 PERHAPS_RETRACTED = "perhaps retracted"
 """Rules of the ledger: the later claim retracts the earlier one without a new value, certainly or perhaps."""
 RETRACTIONS = (RETRACTED, PERHAPS_RETRACTED)
+RESTORED = "restored"
+PERHAPS_RESTORED = "perhaps restored"
+"""Rules of the ledger: with the later claim an old value holds again, which the earlier claim had replaced."""
+RESTORATIONS = (RESTORED, PERHAPS_RESTORED)
 CORRECTED = "corrected"
 """Rule of a change that a person named: `slowwave correct`."""
 AFFIRMED = "affirmed"

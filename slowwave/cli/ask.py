@@ -293,6 +293,9 @@ def format_change(hit: "Hit") -> str:
     if hit.successor and hit.successor.takes_back:
         perhaps = "perhaps " if hit.perhaps_superseded_by else ""
         return f"{perhaps}taken back by {_format_successor(hit)}"
+    if hit.successor and hit.successor.restores:
+        perhaps = "perhaps " if hit.perhaps_superseded_by else ""
+        return f"{perhaps}reverted by {_format_successor(hit)}"
     if hit.successor and hit.successor.corrects:
         at = hit.successor.observed_at
         day = f" on {format_day(at)}" if at else ""

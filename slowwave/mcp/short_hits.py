@@ -152,6 +152,8 @@ def _name_status(hit: Hit) -> str | None:
     changed = "superseded"
     if hit.successor and hit.successor.takes_back:
         changed = "taken back"
+    elif hit.successor and hit.successor.restores:
+        changed = "reverted"
     if hit.successor and hit.successor.corrects:
         return "corrected by the person"
     if hit.status == Status.ACTIVE:

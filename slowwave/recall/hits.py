@@ -74,6 +74,8 @@ class Successor(Shown):
     """Whether it takes the hit back without a new value."""
     corrects: bool = False
     """Whether it is a correction by the person that no night has read."""
+    restores: bool = False
+    """Whether an old value holds again with it, which the hit had replaced."""
 
 
 @dataclass(frozen=True, slots=True)

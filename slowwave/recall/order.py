@@ -37,6 +37,8 @@ GUESS = 5
 """Places that a row moves up at most since it seems to be of the time asked about, or to change another."""
 SAME = 70.0
 """`rapidfuzz.fuzz.ratio` from which two texts are one sentence with another value in it."""
+OTHER_FIGURE = "another figure"
+OTHER_VALUE = "another value"
 SITTING = 3600.0
 """Seconds. What another says sooner after is of the same sitting: an answer, mostly, and no newer state of things."""
 
@@ -261,8 +263,8 @@ def _is_newer(
         return False
     if is_changed(earlier.row, query.as_of, PERHAPS_CHANGED):
         return True
-    asked = _stem_words(query.text) & _stem_words(earlier.text)
-    return len(asked) < 2 * len(asked & _stem_words(later.text))
+    asked = stem_words(query.text) & stem_words(earlier.text)
+    return len(asked) < 2 * len(asked & stem_words(later.text))
 
 
 def _has_another_value(
@@ -273,21 +275,29 @@ def _has_another_value(
     """Return True if two rows are one sentence with another value in it, or have other figures, and the later one has
     all words of the query that the earlier one has. What another said within one sitting is an answer.
     """
-    asked = _stem_words(query.text) & _stem_words(earlier.text)
-    if not asked <= _stem_words(later.text):
+    asked = stem_words(query.text) & stem_words(earlier.text)
+    if not asked <= stem_words(later.text):
         return False
     speaker = later.row.get("speaker")
     is_by_one = speaker is not None and speaker == earlier.row.get("speaker")
     if not is_by_one and later.seconds - earlier.seconds <= SITTING:
         return False
-    figures = set(FIGURE.findall(later.text))
-    earlier_figures = set(FIGURE.findall(earlier.text))
-    if earlier_figures and figures - earlier_figures and len(asked) > 1:
-        return True
-    return fuzz.ratio(later.text, earlier.text) >= SAME
+    return name_difference(later.text, earlier.text, len(asked)) is not None
 
 
-def _stem_words(text: str) -> frozenset[str]:
+def name_difference(later: str, earlier: str, shared: int) -> str | None:
+    """Return how a later text differs from an earlier one about the same: by a figure, or by another value; else None.
+
+    shared: words of a question that both have.
+    """
+    figures = set(FIGURE.findall(later))
+    earlier_figures = set(FIGURE.findall(earlier))
+    if earlier_figures and figures - earlier_figures and shared > 1:
+        return OTHER_FIGURE
+    return OTHER_VALUE if fuzz.ratio(later, earlier) >= SAME else None
+
+
+def stem_words(text: str) -> frozenset[str]:
     """Return the stems of a text's content words."""
     return frozenset(map(stem, extract_content_words(text)))
 

@@ -76,8 +76,15 @@ def find_linked_claims(claims: pa.Table, links: Links) -> list[str]:
     )
 
 
-def spread_over_claims(claims: pa.Table, links: Links) -> list[ClaimRow]:
-    """Return the claims (columns LINKS; all of `find_linked_claims`) with their chains."""
+def spread_over_claims(
+    claims: pa.Table,
+    links: Links,
+    restoring: Set[str] = frozenset(),
+) -> list[ClaimRow]:
+    """Return the claims (columns LINKS; all of `find_linked_claims`) with their chains.
+
+    restoring: claims linked to one that states an old value again. What they had perhaps changed perhaps holds again.
+    """
     rows = {row["claim_id"]: row for row in claims.to_pylist()}
     canonical = {
         key: row["canonical_id"]
@@ -94,7 +101,9 @@ def spread_over_claims(claims: pa.Table, links: Links) -> list[ClaimRow]:
         for key, link in links.items()
         if link[0] in rows and key in rows and rows[key]["status"] == Status.ACTIVE
     }
-    changed = _find_changed(rows, later) | _find_linked(rows, holding, canonical)
+    again = {key: link for key, link in holding.items() if key in restoring}
+    linked = _find_linked(rows, holding, canonical)
+    changed = _find_changed(rows, later) | _weigh_restored(linked, holding, again)
     later |= {key: by for key, (by, _) in holding.items()}
     # the id of each chain is the id of its last claim
     ends = {key: _follow(key, canonical | later, rows) for key in rows}
@@ -137,6 +146,19 @@ def _find_linked(
         is_older = at is not None and changed_at is not None and at < changed_at
         linked[key] = repeated.get(by, at) if is_older else at, likely
     return linked
+
+
+def _weigh_restored(
+    linked: dict[str, Since], links: Links, again: Links
+) -> dict[str, Since]:
+    """Return linked claims, those whose value perhaps holds again with the probability that it does not."""
+    weighed = dict(linked)
+    for key, (at, likely) in linked.items():
+        between, _ = links[key]
+        if between in again and likely is not None and key not in again:
+            _, restored = again[between]
+            weighed[key] = at, likely * (1.0 - restored)
+    return weighed
 
 
 def _find_last_times(

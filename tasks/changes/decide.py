@@ -4,9 +4,10 @@ The probability that the later claim changes the earlier one, and a language mod
 outcome (`slowwave.tasks.changes.verdicts`). A claim is retired if that is sure. If it is likely, the two are linked:
 both stay active, and the ledger names the later one. A claim that was repeated since holds again: it then retires the
 other, or is linked to it as the later one. The kind is the ledger's rule: it says whether the later claim has another
-value or takes the earlier back.
+value, takes the earlier back, or states a value again that the earlier had replaced.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,10 +21,13 @@ from slowwave.schemas.vocabulary import (
     NARROWED,
     OF_ANOTHER,
     PERHAPS_CHANGED,
+    PERHAPS_RESTORED,
     PERHAPS_RETRACTED,
+    RESTORED,
     RETRACTED,
     LedgerKind,
 )
+from slowwave.tasks.changes.again import names_both, states_again
 from slowwave.tasks.changes.pairs import CandidateClaims
 from slowwave.tasks.changes.verdicts import (
     LEADING,
@@ -40,30 +44,33 @@ REPORTED = 0.7
 EVEN = 0.5
 """Probability from which a change is likelier than none."""
 CHANGED = "changed"
-REAFFIRMED = "reaffirmed"
 PERHAPS = "perhaps"
-"""Kinds: the later claim changes the earlier; the earlier was repeated; the later may change it."""
-DOUBTS = frozenset((PERHAPS, PERHAPS_RETRACTED, LEADS))
+"""Kinds: the later claim changes the earlier; the later may change it."""
+DOUBTS = frozenset((PERHAPS, PERHAPS_RETRACTED, PERHAPS_RESTORED, LEADS))
 """Kinds that leave the earlier claim active."""
 REASONS = {
     CHANGED: "told anew",
     RETRACTED: "taken back",
     PERHAPS: "perhaps told anew",
     PERHAPS_RETRACTED: "perhaps taken back",
+    RESTORED: "an old value again",
+    PERHAPS_RESTORED: "perhaps an old value again",
     LEADS: "perhaps told anew",
 }
 AGREEING = {AFFIRMED: "said again in other words", NARROWED: "of a narrower case"}
 RESTORING = {
-    CHANGED: REAFFIRMED,
-    RETRACTED: REAFFIRMED,
-    PERHAPS: PERHAPS,
-    PERHAPS_RETRACTED: PERHAPS,
+    CHANGED: RESTORED,
+    RETRACTED: RESTORED,
+    RESTORED: RESTORED,
+    PERHAPS: PERHAPS_RESTORED,
+    PERHAPS_RETRACTED: PERHAPS_RESTORED,
+    PERHAPS_RESTORED: PERHAPS_RESTORED,
     LEADS: LEADS,
 }
 """Kind of a pair -> the kind if the earlier claim was repeated after the later one."""
 AGAIN = "the earlier was said again"
-IsOfMoment = Callable[[str], bool]
-"""Returns True if the reader of statements finds a person's sentence of the moment (`is_of_moment`)."""
+IsOfKind = Callable[[str], bool]
+"""Returns True if the reader of statements finds a person's sentence of a kind: of the moment, or a retraction."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class ChangeDecision:
     """What happens to one row: `later` retires `earlier` from a moment on, or is only linked to it."""
 
     earlier: int
-    """The row that gives way; for a reaffirmation the row that had replaced the repeated one."""
+    """The row that gives way; for a restoration the row that had replaced the old value."""
     later: int
     kind: str
     """The rule in the ledger."""
@@ -104,9 +111,13 @@ class ChangeGuesses:
     taken_back: Set[Rows]
     """Pairs whose later claim, if it changes the earlier, takes it back without a new value."""
     plain: Mapping[Rows, str] = field(default_factory=dict)
-    """Pair -> AFFIRMED, NARROWED, RETRACTED or OF_ANOTHER, if that is plain."""
+    """Pair -> AFFIRMED, NARROWED, RETRACTED or OF_ANOTHER, if that is plain; PERHAPS_RETRACTED if it is less plain."""
     likest: Set[Rows] = frozenset()
     """The pairs of two sessions whose earlier claim is among the likest of the later one."""
+    retracting: Set[Rows] = frozenset()
+    """Pairs whose later claim both readers find to take the earlier back."""
+    restored: Set[Rows] = frozenset()
+    """Pairs whose later claim, if it changes the earlier, states a value again that the earlier had replaced."""
 
     @cached_property
     def highest(self) -> dict[int, float]:
@@ -139,9 +150,10 @@ def decide(
 
     What others say does not change what the person or the own agent said, unless a person corrects it.
     """
-    reaffirmed = _select_applicable(claims, find_reaffirmations(claims, undone))
-    freed = claims.reopened | {decision.later for decision in reaffirmed}
-    settled = settle_sessions(claims, guesses)
+    repeated = _select_applicable(claims, find_repetitions(claims, undone))
+    freed = claims.reopened | {decision.later for decision in repeated}
+    settled = settle_retractions(claims, guesses)
+    settled = settle_restorations(claims, settled, verdicts, undone)
     changed = find_changes(
         claims=claims,
         guesses=settled,
@@ -150,7 +162,7 @@ def decide(
     )
     found = [
         *find_corrections(claims, corrections),
-        *reaffirmed,
+        *repeated,
         *_select_applicable(claims, changed),
     ]
     changes = select_changes(found)
@@ -183,7 +195,7 @@ def _select_applicable(
     ]
 
 
-def find_reaffirmations(
+def find_repetitions(
     claims: CandidateClaims,
     undone: Set[frozenset[int]],
 ) -> list[ChangeDecision]:
@@ -193,7 +205,7 @@ def find_reaffirmations(
         ChangeDecision(
             earlier=by,
             later=row,
-            kind=REAFFIRMED,
+            kind=RESTORED,
             at=claims.last[row],
             p=1.0,
             why=AGAIN,
@@ -221,7 +233,7 @@ def find_corrections(
                 ChangeDecision(
                     earlier=new,
                     later=old,
-                    kind=REAFFIRMED,
+                    kind=RESTORED,
                     at=claims.last[old],
                     p=1.0,
                     why=AGAIN,
@@ -276,7 +288,7 @@ def find_changes(
             is_nothing = likely < find_least(claims, pair) or _is_apart(guesses, pair)
         if is_nothing:
             continue
-        kind = _choose_kind(outcome, taken_back=pair in guesses.taken_back)
+        kind = _choose_kind(outcome, guesses, pair)
         change = _build_decision(
             claims=claims, pair=pair, kind=kind, p=likely, verdict=verdict
         )
@@ -310,19 +322,20 @@ def find_least(claims: CandidateClaims, pair: Rows) -> float:
     return PERHAPS_CHANGED if together else LEADING
 
 
-def settle_sessions(
+def settle_retractions(
     claims: CandidateClaims,
     guesses: ChangeGuesses,
 ) -> ChangeGuesses:
-    """Return the guesses in which what is plainly taken back within a session is likely to be.
+    """Return the guesses in which what is plainly taken back within a session, or by both readers, is likely to be.
 
-    The trees know hardly any changes within a session.
+    The trees know hardly any changes within a session, and few retractions in few words ("Scrap the rule about …").
     """
     likely = dict(guesses.likely)
     taken_back = set(guesses.taken_back)
     for (old, new), p in guesses.likely.items():
         is_together = claims.sessions[old] == claims.sessions[new]
-        if is_together and guesses.plain.get((old, new)) == RETRACTED:
+        is_plain = is_together and guesses.plain.get((old, new)) == RETRACTED
+        if is_plain or (old, new) in guesses.retracting:
             likely[old, new] = max(p, EVEN)
             taken_back.add((old, new))
     return replace(
@@ -332,10 +345,76 @@ def settle_sessions(
     )
 
 
+def settle_restorations(
+    claims: CandidateClaims,
+    guesses: ChangeGuesses,
+    verdicts: Mapping[Rows, PairVerdict],
+    undone: Set[frozenset[int]],
+) -> ChangeGuesses:
+    """Return the guesses in which a claim that states an old value again changes what had replaced that value.
+
+    After A and B, "back to A" is likely read as a change of A, whose sentence it mostly resembles. It says the same as
+    A, so that guess is one of a change of B.
+    """
+    likely = dict(guesses.likely)
+    restored = set[Rows]()
+    for old, between, new in find_restorations(claims, guesses):
+        pair = (between, new)
+        if frozenset(pair) in undone:
+            continue
+        restored.add(pair)
+        is_judged = not verdicts.keys().isdisjoint((pair, (old, new)))
+        if (old, new) in likely and not is_judged:
+            likely[pair] = max(likely.get(pair, 0.0), likely[old, new])
+            likely[old, new] = 0.0
+    return replace(guesses, likely=likely, restored=restored)
+
+
+def find_restorations(
+    claims: CandidateClaims,
+    guesses: ChangeGuesses,
+) -> list[tuple[int, int, int]]:
+    """Return three rows each: a claim, one that likely replaced it, and a later one that has the first one's value.
+
+    The third likely changes one of the two others; the second, if it names both values.
+    """
+    linked = {
+        pair
+        for pair, likely in guesses.likely.items()
+        if likely >= find_least(claims, pair) and not _is_apart(guesses, pair)
+    }
+    later = defaultdict[int, set[int]](set)
+    for old, new in (*linked, *claims.retired.items()):
+        later[old].add(new)
+    found = [
+        (old, between, new)
+        for old, replacing in later.items()
+        for between in replacing
+        for new in replacing | later.get(between, set())
+        if claims.times[old] < claims.times[between] < claims.times[new]
+        and (old, new) not in guesses.taken_back
+        and _is_old_value_again(claims, guesses, (old, between, new))
+    ]
+    return sorted(found)
+
+
+def _is_old_value_again(
+    claims: CandidateClaims,
+    guesses: ChangeGuesses,
+    rows: tuple[int, int, int],
+) -> bool:
+    old, between, new = rows
+    texts = [claims.get_text(row) for row in rows]
+    if not states_again(*texts):
+        return False
+    of_between = guesses.likely.get((between, new), 0.0)
+    return of_between > guesses.likely.get((old, new), 0.0) or not names_both(*texts)
+
+
 def find_pairs_of_moment(
     claims: CandidateClaims,
     guesses: ChangeGuesses,
-    is_of_moment: IsOfMoment,
+    is_of_moment: IsOfKind,
 ) -> set[Rows]:
     """Return the likely pairs whose later claim seems to take the earlier back, and is a person's of the moment.
 
@@ -353,6 +432,31 @@ def find_pairs_of_moment(
         row: is_of_moment(summaries[row].as_py()) for row in {b for _, b in pairs}
     }
     return {pair for pair in pairs if of_moment[pair[1]]}
+
+
+def find_retracting_pairs(
+    claims: CandidateClaims,
+    guesses: ChangeGuesses,
+    is_retraction: IsOfKind,
+) -> set[Rows]:
+    """Return the pairs that both readers find to be of a claim and of what takes it back: at most one a later claim.
+
+    The reader of pairs finds a retraction likeliest, and so does the reader of statements of the later sentence, which
+    a person said and which likely states nothing that holds. Neither is sure of it alone: "Remember the rule about two
+    reviewers" is taken for a retraction by the one, "Apply what I said about two reviewers" by the other. Both take
+    "Never forget that I prefer tabs" for one, so a sentence that negates is left to the trees.
+    """
+    passing = _find_passing(claims)
+    summaries = claims.table["summary"]
+    best: dict[int, Rows] = {}
+    for pair, kind in sorted(guesses.plain.items()):
+        new = pair[1]
+        is_open = kind in (RETRACTED, PERHAPS_RETRACTED) and new in passing
+        if not is_open or claims.get_text(new).negated:
+            continue
+        if new not in best or guesses.likely[pair] > guesses.likely[best[new]]:
+            best[new] = pair
+    return {pair for new, pair in best.items() if is_retraction(summaries[new].as_py())}
 
 
 def _find_passing(claims: CandidateClaims) -> set[int]:
@@ -389,13 +493,16 @@ def find_agreements(
     ]
 
 
-def _choose_kind(outcome: Outcome, *, taken_back: bool) -> str:
+def _choose_kind(outcome: Outcome, guesses: ChangeGuesses, pair: Rows) -> str:
     """Return the kind for an outcome."""
-    if outcome is Outcome.RETIRE:
-        return RETRACTED if taken_back else CHANGED
-    if outcome is Outcome.LINK:
-        return PERHAPS_RETRACTED if taken_back else PERHAPS
-    return LEADS
+    if outcome not in (Outcome.RETIRE, Outcome.LINK):
+        return LEADS
+    is_sure = outcome is Outcome.RETIRE
+    if pair in guesses.restored:
+        return RESTORED if is_sure else PERHAPS_RESTORED
+    if pair in guesses.taken_back:
+        return RETRACTED if is_sure else PERHAPS_RETRACTED
+    return CHANGED if is_sure else PERHAPS
 
 
 def _build_decision(

@@ -27,6 +27,7 @@ from slowwave.schemas.vocabulary import (
     AFFIRMED,
     NARROWED,
     OF_ANOTHER,
+    PERHAPS_RETRACTED,
     RETRACTED,
 )
 from slowwave.tasks.changes.features import (
@@ -138,16 +139,20 @@ def predict_pairs(features: Sequence[dict[str, float]]) -> Guesses:
 
 
 def find_plain_kind(features: Mapping[str, float]) -> str | None:
-    """Return AFFIRMED, NARROWED or RETRACTED if plain; else OF_ANOTHER if the later claim names another thing."""
+    """Return AFFIRMED, NARROWED or RETRACTED if plain; else OF_ANOTHER if the later claim names another thing.
+
+    PERHAPS_RETRACTED is less plain: what the later sentence is, read alone, has to bear it out.
+    """
     kind = _find_read_kind(features)
     names_old = features.get("names the old value")
-    if kind is None and features.get(ANOTHER) and not names_old:
+    is_open = kind in (None, PERHAPS_RETRACTED)
+    if is_open and features.get(ANOTHER) and not names_old:
         return OF_ANOTHER
     return kind
 
 
 def _find_read_kind(features: Mapping[str, float]) -> str | None:
-    """Return AFFIRMED, NARROWED or RETRACTED if the features of a pair say plainly how the later claim stands to it.
+    """Return the kind of a pair if its features say plainly how the later claim stands to the earlier.
 
     The reader must find that kind likelier than all others, and the two share words. A narrower case is a person's to
     make, and a retraction of what a person said too. An affirmation keeps a value, has no other value of any kind, and
@@ -160,7 +165,8 @@ def _find_read_kind(features: Mapping[str, float]) -> str | None:
     if best == RETRACTED:
         is_sure = features[READS + RETRACTED] >= PLAINLY_RETRACTED
         is_about = features.get("of the later", 0.0) >= LEAST_ABOUT and is_near
-        return RETRACTED if is_sure and is_about and by_persons else None
+        plain = RETRACTED if is_sure else PERHAPS_RETRACTED
+        return plain if is_about and by_persons else None
     if features.get("of the earlier", 0.0) < LEAST_KEPT:
         return None
     if best == NARROWED:

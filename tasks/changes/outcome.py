@@ -31,9 +31,10 @@ from slowwave.tasks.changes.decide import (
     ChangeDecision,
     ChangeGuesses,
     Decisions,
-    IsOfMoment,
+    IsOfKind,
     decide,
     find_pairs_of_moment,
+    find_retracting_pairs,
 )
 from slowwave.tasks.changes.features import IdfTable
 from slowwave.tasks.changes.model import predict_changes
@@ -58,7 +59,7 @@ from slowwave.tasks.changes.verdicts import (
 from slowwave.tasks.dedupe.pairs import Undone, select_row, set_columns
 from slowwave.tasks.shards import HERE, Executor
 
-VERSION = "supersede/14"
+VERSION = "supersede/15"
 QUOTED = 160
 """Characters of each quote in the ledger's reason."""
 KINDS = (LedgerKind.SUPERSESSION, LedgerKind.DOUBT, LedgerKind.AGREEMENT)
@@ -103,8 +104,10 @@ class Known:
     """Word weights over all claims, if the claims are only some of them."""
     reader: PairReader | None = None
     """The reader of the claims' vectors, if it was fitted to their encoder."""
-    is_of_moment: IsOfMoment | None = None
+    is_of_moment: IsOfKind | None = None
     """Tells by the reader of persons' sentences whether one is of the moment."""
+    is_retraction: IsOfKind | None = None
+    """Tells by the same reader whether one is a retraction."""
     executor: Executor = HERE
     """Computes the pairs' probabilities."""
     corrections: Mapping[Ids, bool] = field(default_factory=dict)
@@ -170,6 +173,7 @@ def supersede(claims: pa.Table, known: Known) -> Superseded:
     apart |= _find_pairs_of_one_answer(candidates.table, evidence)
     guesses = _guess_changes(evidence, apart, known.executor)
     guesses = _spare_from_moments(candidates, guesses, known.is_of_moment)
+    guesses = _add_retractions(candidates, guesses, known.is_retraction)
     settled = index.find_rows(known.verdicts, without=corrections)
     judged = (
         ask_judge(
@@ -284,7 +288,7 @@ def _guess_changes(
 def _spare_from_moments(
     candidates: CandidateClaims,
     guesses: ChangeGuesses,
-    is_of_moment: IsOfMoment | None,
+    is_of_moment: IsOfKind | None,
 ) -> ChangeGuesses:
     """Return the guesses in which claims of the moment are narrowed; a plain retraction in a session stays."""
     if is_of_moment is None:
@@ -296,6 +300,18 @@ def _spare_from_moments(
         if sessions[old] != sessions[new] or guesses.plain.get((old, new)) != RETRACTED
     }
     return replace(guesses, plain={**guesses.plain, **narrowed})
+
+
+def _add_retractions(
+    candidates: CandidateClaims,
+    guesses: ChangeGuesses,
+    is_retraction: IsOfKind | None,
+) -> ChangeGuesses:
+    """Return the guesses with the pairs that two readers find to be retractions."""
+    if is_retraction is None:
+        return guesses
+    found = find_retracting_pairs(candidates, guesses, is_retraction)
+    return replace(guesses, retracting=found)
 
 
 def _find_pairs_of_one_answer(

@@ -33,7 +33,7 @@ from slowwave.tasks.dedupe.candidates import (
     group_rows,
 )
 from slowwave.tasks.dedupe.candidates import Rows as Places
-from slowwave.tasks.dedupe.normalise import ClaimTexts
+from slowwave.tasks.dedupe.normalise import ClaimText, ClaimTexts, normalise_claim
 from slowwave.tasks.dedupe.pairs import order_by_words, stack_unit_vectors, tell_pairs
 from slowwave.text.words import FIRST_PERSON, LATIN
 
@@ -107,6 +107,11 @@ class CandidateClaims:
             return [None] * self.table.num_rows
         said: list[bool | None] = self.table["by_model"].to_pylist()
         return said
+
+    def get_text(self, row: int) -> ClaimText:
+        """Return the normalised claim of a row."""
+        claim = self.table.select(["summary", "speaker"]).slice(row, 1).to_pylist()[0]
+        return normalise_claim(claim["summary"], claim["speaker"])
 
     def is_reported(self, old: int, new: int) -> bool:
         """Return True if a person said the earlier of two claims, and a model the later."""

@@ -29,6 +29,7 @@ from slowwave.schemas.vocabulary import (
     CORRECTED,
     LEADS,
     NARROWED,
+    PERHAPS_RESTORED,
     LedgerKind,
     Origin,
     Status,
@@ -44,7 +45,7 @@ from slowwave.tasks.changes.chains import (
     spread_over_claims,
     spread_over_passages,
 )
-from slowwave.tasks.changes.decide import PERHAPS, IsOfMoment
+from slowwave.tasks.changes.decide import PERHAPS
 from slowwave.tasks.changes.features import READ, IdfTable
 from slowwave.tasks.changes.letters import LETTERS_FILE
 from slowwave.tasks.changes.model import CHANGES_FILE, UNREAD_FILE
@@ -92,7 +93,7 @@ from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.observe.corrections import pair_corrections
 from slowwave.tasks.observe.layers import LAYERS_FILE, SHIPPED, can_open_layers
 from slowwave.tasks.observe.reader import READER_FILE as STATEMENTS_FILE
-from slowwave.tasks.observe.statements import is_of_moment
+from slowwave.tasks.observe.statements import is_of_moment, is_retraction
 from slowwave.tasks.pending import mark_done, read_claim_speakers
 from slowwave.tasks.vectors import describe_encoder
 from slowwave.text.workspaces import find_places
@@ -176,6 +177,7 @@ def _supersede(
     """Judge these claims; ledger rows that the classifier decides get its key, with or without a model."""
     verdicts = job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
     stems = job.store.read(CLAIMS, ["stems"], JUDGED)["stems"]
+    in_layers = _reads_in_layers(job.settings)
     known = Known(
         step_key=compute_supersede_key(job),
         undone=read_undone_pairs(job.store),
@@ -184,7 +186,8 @@ def _supersede(
         fresh=judged,
         reader=find_reader(describe_encoder(job.settings)),
         idf=IdfTable.from_stems(stems),
-        is_of_moment=_choose_reader(job.settings),
+        is_of_moment=partial(is_of_moment, in_layers=in_layers),
+        is_retraction=partial(is_retraction, in_layers=in_layers),
         executor=job.executor,
         corrections=corrections,
         unheard=_find_unheard_repeats(job.store, corrections),
@@ -192,10 +195,10 @@ def _supersede(
     return supersede(claims, known)
 
 
-def _choose_reader(settings: Settings) -> IsOfMoment:
-    """Return the reader of persons' sentences: the one that read the claims' messages, where it can be opened."""
+def _reads_in_layers(settings: Settings) -> bool:
+    """Return True if persons' sentences are read in layers, as the claims' messages were, where they can be opened."""
     is_shipped = settings.embeddings and find_vector_space(settings.encoder) == SHIPPED
-    return partial(is_of_moment, in_layers=is_shipped and can_open_layers())
+    return is_shipped and can_open_layers()
 
 
 def _collect_judged_rows(
@@ -228,6 +231,7 @@ def _write_claim_chains(store: Store) -> int:
         MERGES, ["from_id", "into_id", "rule", "scores"], OPEN_DOUBT
     ).to_pylist()
     links = {row["from_id"]: (row["into_id"], read_likely(row)) for row in ledger}
+    restoring = {row["from_id"] for row in ledger if row["rule"] == PERHAPS_RESTORED}
     claims = store.read(CLAIMS, LINKS)
     linked = pa.array(find_linked_claims(claims, links), pa.string())
     before = claims.filter(pc.is_in(claims["claim_id"], linked))
@@ -235,7 +239,7 @@ def _write_claim_chains(store: Store) -> int:
         store=store,
         table=CLAIMS,
         before=before,
-        after=spread_over_claims(before, links),
+        after=spread_over_claims(before, links, restoring),
     )
 
 

@@ -47,7 +47,8 @@ LEAST_KEPT = 0.25
 """Least share of the kinds that are kept in a statement's kinds."""
 FEW = 2
 """Most content words of an answer that is not understood without its proposal."""
-KEPT = (*SETTLING, "plan", "report", "retraction")
+RETRACTION = "retraction"
+KEPT = (*SETTLING, "plan", "report", RETRACTION)
 """Kinds that are kept."""
 STATED = tuple(kind for kind in KEPT if kind != "plan")
 """Kinds that are kept of a sentence if another kind is likelier than a plan."""
@@ -376,6 +377,22 @@ def is_of_moment(text: str, *, in_layers: bool) -> bool:
 
     A text without a sentence is not.
     """
+    readings = _read_alone(text, in_layers=in_layers)
+    likeliest = [(reading.find_likeliest(), reading) for reading in readings]
+    return bool(likeliest) and all(
+        kind not in KEPT and reading.by_head[kind] >= LIKELY
+        for kind, reading in likeliest
+    )
+
+
+def is_retraction(text: str, *, in_layers: bool) -> bool:
+    """Return True if a sentence of a text, read alone, is likely a retraction."""
+    readings = _read_alone(text, in_layers=in_layers)
+    return any(reading.by_head[RETRACTION] >= LIKELY for reading in readings)
+
+
+def _read_alone(text: str, *, in_layers: bool) -> Sequence[Reading]:
+    """Return the readings of a text's sentences, as if a person had said nothing else."""
     message: SpokenRow = {
         "message_id": "",
         "speaker": None,
@@ -385,9 +402,4 @@ def is_of_moment(text: str, *, in_layers: bool) -> bool:
         "text": text,
     }
     sentences = list(list_sentences([message], least_said=1))
-    readings = read_sentences(sentences, in_layers=in_layers)
-    likeliest = [(reading.find_likeliest(), reading) for reading in readings]
-    return bool(likeliest) and all(
-        kind not in KEPT and reading.by_head[kind] >= LIKELY
-        for kind, reading in likeliest
-    )
+    return read_sentences(sentences, in_layers=in_layers)

@@ -62,6 +62,7 @@ from slowwave.schemas.vocabulary import (
     EXCLUDED,
     OWN,
     PERHAPS_CHANGED,
+    RESTORATIONS,
     RETRACTIONS,
     SHARED,
     CheckKind,
@@ -80,7 +81,7 @@ from slowwave.text.spans import extract_spans
 from slowwave.text.stop_words import MemoryWords, count_stop_words
 from slowwave.text.times.days import format_day, localise
 from slowwave.text.times.relative_days import add_days
-from slowwave.text.words import JOINED, TERM, singular_words
+from slowwave.text.words import JOINED, SENTENCE_ENDS, TERM, singular_words
 from slowwave.text.workspaces import find_places, tell_apart
 
 Floats = npt.NDArray[np.float64]
@@ -130,6 +131,8 @@ class Chains:
     """By the message that they quote."""
     retractions: Set[str] = frozenset()
     """Ids of claims that take an earlier one back without a new value, surely or perhaps."""
+    restorations: Set[str] = frozenset()
+    """Ids of claims with which an old value holds again, surely or perhaps."""
     excluded: Mapping[str, Omissions] = field(default_factory=dict)
     """By message, and by session, the claims that a person left out."""
 
@@ -174,9 +177,13 @@ class Chains:
 
     def make_successor(self, row: ClaimRow) -> Successor:
         """Return a claim as the successor of what it changes."""
-        takes_back = row["claim_id"] in self.retractions
         said_at = localise(row["observed_at"], row["utc_offset"])
-        return Successor(row["summary"], said_at, takes_back)
+        return Successor(
+            text=row["summary"],
+            observed_at=said_at,
+            takes_back=row["claim_id"] in self.retractions,
+            restores=row["claim_id"] in self.restorations,
+        )
 
 
 def is_changed(
@@ -218,13 +225,19 @@ def read_chains(view: Tables | Snapshot) -> Chains:
     for row in claims.values():
         for message in row["message_ids"][:1]:
             by_message[message].append(row)
-    taking_back = pc.field("rule").isin(RETRACTIONS) & ~pc.field("undone")
-    ledger = view.read(MERGES, ["into_id"], taking_back)
+    of_kind = pc.field("rule").isin([*RETRACTIONS, *RESTORATIONS])
+    ledger = view.read(MERGES, ["into_id", "rule"], of_kind & ~pc.field("undone"))
+    rules = ledger.to_pylist()
     return Chains(
         claims=claims,
         by_chain=by_chain,
         by_message=by_message,
-        retractions=frozenset(ledger["into_id"].to_pylist()),
+        retractions=frozenset(
+            row["into_id"] for row in rules if row["rule"] in RETRACTIONS
+        ),
+        restorations=frozenset(
+            row["into_id"] for row in rules if row["rule"] in RESTORATIONS
+        ),
         excluded=_read_excluded(view),
     )
 
@@ -285,8 +298,10 @@ def mark_changes(
                 beside = " ".join(str(later["summary"]).split())
             likely = row["chain_likely"] or 0.0
             note = format_later(chains.make_successor(later), likely, beside)
-            marked = f"{marked}{text[done : sentence.end]} {note}"
-            done = sentence.end
+            # before its full stop, so that the note is of the sentence
+            end = sentence.start + len(sentence.text.rstrip(SENTENCE_ENDS))
+            marked = f"{marked}{text[done:end]} {note}"
+            done = end
     return marked + text[done:]
 
 
@@ -310,6 +325,8 @@ def format_later(
         until = f"taken back on {format_day(at)}" if at else "taken back"
     elif successor.corrects:
         until = f"corrected on {format_day(at)}" if at else "corrected"
+    elif successor.restores:
+        until = f"reverted on {format_day(at)}" if at else "reverted"
     note = f"({until}" if likely >= 1.0 else f"{DOUBT}{until}"
     return f"{note}{THEN}{told})" if told else f"{note})"
 
