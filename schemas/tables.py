@@ -719,7 +719,9 @@ MERGES: "Table[rows.MergeRow]" = Table(
         string_field("from_id", null=False),
         string_field("into_id", null=False),
         string_field(
-            "rule", "exact, token_sort, …; of a judgement the answer", null=False
+            "rule",
+            "exact, token_sort, …; changed, retracted, restored, perhaps …; of a judgement the answer",
+            null=False,
         ),
         pa.field(
             "scores",

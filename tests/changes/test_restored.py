@@ -1,6 +1,5 @@
 """An old value that is stated again changes what had replaced it: by words, and through whole nights."""
 
-
 import pytest
 
 from slowwave import Memory

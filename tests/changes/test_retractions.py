@@ -1,8 +1,10 @@
 """What is taken back without a new value, refused, or said again after a change: through whole nights."""
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from slowwave import Memory
@@ -16,13 +18,55 @@ from slowwave.schemas.tables import MERGES
 from slowwave.schemas.vocabulary import LedgerKind
 from slowwave.store import Store
 from slowwave.tasks.changes.outcome import Known, supersede
-from tests.changes.test_decide import told
+from slowwave.tasks.observe.statements import is_retraction
+from tests.changes.test_decide import claim, told, told_by
 from tests.command_line import typed
 from tests.talk_files import session
 
 RULE = "In cove we write commit messages in French."
 BACK = "Forget what I said about French commit messages in cove."
 ASKED = "In which language are the commit messages of cove?"
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "rules"),
+    [
+        (
+            "Every pull request in birch needs two reviewers",
+            "Scrap the rule about two reviewers",
+            ["perhaps retracted"],
+        ),
+        (
+            "I prefer tabs over spaces in elm",
+            "Disregard what I told you about tabs",
+            ["perhaps retracted"],
+        ),
+        # by the pair none: the trees alone doubt it
+        (
+            "Commit messages in alder are written in French",
+            "Remember what I said about French commit messages",
+            ["perhaps"],
+        ),
+        # it negates
+        ("I prefer tabs over spaces in elm", "Never forget that I prefer tabs", []),
+    ],
+)
+def test_two_readers_find_a_retraction_in_few_words(
+    earlier: str, later: str, rules: list[str]
+) -> None:
+    rows = told_by(claim(0, earlier), claim(30, later, confidence=0.01))
+    rows = rows.append_column("by_model", pa.array([False] * rows.num_rows))
+    known = Known(
+        "k",
+        reader=load_reader(),
+        is_retraction=partial(is_retraction, in_layers=True),
+    )
+    rows_of = [
+        row
+        for row in supersede(rows, known).merges.to_pylist()
+        if row["from_id"] == "o000"
+    ]
+    assert [row["rule"] for row in rows_of if row["rule"] != "leads"] == rules
 
 
 @pytest.fixture(scope="module")
