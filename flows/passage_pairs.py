@@ -36,7 +36,7 @@ PassagePair = TypedDict(
     "PassagePair",
     {
         "kind": str,
-        # empty: it is no decision that can be undone
+        # empty, since it cannot be undone
         "merge_id": str,
         "rule": str,
         "from_id": str,

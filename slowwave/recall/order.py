@@ -286,7 +286,7 @@ def _has_another_value(
 
 
 def name_difference(later: str, earlier: str, shared: int) -> str | None:
-    """Return how a later text differs from an earlier one about the same: by a figure, or by another value; else None.
+    """Return OTHER_FIGURE or OTHER_VALUE if a later text states an earlier one anew with it, else None.
 
     shared: words of a question that both have.
     """
