@@ -58,6 +58,18 @@ DECISIONS = {
 """What each kind of row in MERGES decides, as a table says it."""
 
 
+CHANGE_COLUMNS = {
+    "merge": "merge_id",
+    "likely": "likely",
+    "rule": "rule",
+    "judged by": "by",
+    "this claim": "from",
+    "is changed, or may be, by": "into",
+    "of": "at",
+}
+"""The columns of the list of changes, by heading."""
+
+
 class ListedRun(RunRow, total=False):
     """A run as its ledger lists it."""
 
@@ -309,7 +321,6 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
     `everything` includes the claims that a later one affirms, or holds beside for a narrower case. It also includes the
     messages that recall orders by itself, or marks though no claim was made of one of them.
     """
-    from slowwave.flows.passage_pairs import list_passage_pairs
     from slowwave.tasks.changes.verdicts import PairAnswer
 
     ledger = _collect_in_force(settings)
@@ -338,22 +349,17 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         agreeing,
         everything,
     )
-    listed: list[Mapping[str, Any]] = [*rows, *(agreeing if everything else ())]
     notes += [f"{len(judged)} pairs judged by a model."] if judged else []
-    if everything:
-        pairs = list_passage_pairs(View.open(settings.store, settings.space))
-        listed += pairs
-        notes += [f"{len(pairs)} pairs of messages, by words."] if pairs else []
-    columns = {
-        "merge": "merge_id",
-        "likely": "likely",
-        "rule": "rule",
-        "judged by": "by",
-        "this claim": "from",
-        "is changed, or may be, by": "into",
-        "of": "at",
-    }
-    return Listing(listed, columns, notes)
+    if not everything:
+        return Listing(rows, CHANGE_COLUMNS, notes)
+    pairs = _list_passage_pairs(settings)
+    return Listing([*rows, *agreeing, *pairs], CHANGE_COLUMNS, notes)
+
+
+def _list_passage_pairs(settings: Settings) -> Sequence[Mapping[str, Any]]:
+    from slowwave.flows.passage_pairs import list_passage_pairs
+
+    return list_passage_pairs(View.open(settings.store, settings.space))
 
 
 def _collect_in_force(settings: Settings) -> list[ListedMerge]:

@@ -101,9 +101,8 @@ def spread_over_claims(
         for key, link in links.items()
         if link[0] in rows and key in rows and rows[key]["status"] == Status.ACTIVE
     }
-    again = {key: link for key, link in holding.items() if key in restoring}
     linked = _find_linked(rows, holding, canonical)
-    changed = _find_changed(rows, later) | _weigh_restored(linked, holding, again)
+    changed = _find_changed(rows, later) | _weigh_restored(linked, holding, restoring)
     later |= {key: by for key, (by, _) in holding.items()}
     # the id of each chain is the id of its last claim
     ends = {key: _follow(key, canonical | later, rows) for key in rows}
@@ -149,14 +148,17 @@ def _find_linked(
 
 
 def _weigh_restored(
-    linked: dict[str, Since], links: Links, again: Links
+    linked: Mapping[str, Since],
+    links: Links,
+    restoring: Set[str],
 ) -> dict[str, Since]:
     """Return linked claims, those whose value perhaps holds again with the probability that it does not."""
     weighed = dict(linked)
     for key, (at, likely) in linked.items():
         between, _ = links[key]
-        if between in again and likely is not None and key not in again:
-            _, restored = again[between]
+        is_restored = between in links and between in restoring
+        if is_restored and likely is not None and key not in restoring:
+            _, restored = links[between]
             weighed[key] = at, likely * (1.0 - restored)
     return weighed
 
