@@ -54,11 +54,51 @@ _CLOCK = (
 )
 _DATE = r"(?:\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?[ T])"
 _NAME = r"[^\W\d_][\w.'’-]{0,30}(?:[ ][\w.'’()-]{1,30}){0,3}"
+_SECONDS = r"\d{1,2}:\d{2}:\d{2}"
+_MONTH = r"[^\W\d_]{3,4}"
+_MOMENT = (
+    rf"(?:(?:\d{{4}}[./-]\d{{2}}[./-]\d{{2}}[ T]|\d{{1,2}}[/ -]{_MONTH}[/ -]\d{{4}}[ :]"
+    rf"|(?:{_MONTH},? )?{_MONTH} [ \d]\d (?:\d{{4}} )?|\b[A-Z]\d{{4}} ){_SECONDS})"
+)
+"""A date and time in seconds, as ISO 8601, syslog, nginx and klog write them."""
 LOGGED = re.compile(
-    rf"^[ \t]*(?:\[{_DATE}{_CLOCK}\]|[\[(]?{_DATE}?\d{{1,2}}:\d{{2}}:\d{{2}}\b)[^\n]*\S",
+    "^[ \t]*(?:"
+    + "|".join(
+        (
+            # a date and time in brackets, or a time in seconds
+            rf"\[{_DATE}{_CLOCK}\]|[\[(]?{_DATE}?{_SECONDS}\b",
+            # a moment, perhaps with a priority or behind an address and two names
+            rf"(?:<\d{{1,3}}>\d? ?)?\[?{_MOMENT}|\S+ \S+ \S+ \[{_MOMENT}[^\]\n]*\]",
+            # a step of a build with its number and share, or its time
+            r"#\d+ (?:\[[^\]\n]*\d/\d+\]|\d+\.\d{3}) |(?:=> )+[^\n]*\d\.\ds$",
+            # a place in code, the name of a test, the head of a change
+            r"File \"[^\"\n]+\", line \d+|--> \S+:\d+:\d+$|[A-Z]{4,} \S+\.\w+::\S|@@ -\d[\d,]* \+\d[\d,]* @@",
+        )
+    )
+    + ")[^\n]*",
     re.M,
 )
-"""A line that begins with a time in seconds, or with a date and time in brackets: no person types it."""
+"""A line of a log, a build or a trace. One is enough: no person types it."""
+TWICE = tuple(
+    re.compile(rf"^{line}[ \t]*$", re.M)
+    for line in (
+        rf"(?P<name>)\S*?{_MOMENT}[^\n]*",
+        r"(?P<name>)\{\"[^\n]*\}",
+        r"[ \t]*(?P<name>[\w.-]+[_-]\d+) +\|[^\n]*",
+        r"(?P<name>)[ \t]+\S[^\n]*\([^()\n]*[./][^()\n]*:\d+\)",
+    )
+)
+"""Lines that follow each other, of which two have the same name, in what nobody typed: with a moment in the first word,
+of an object in JSON, behind the name and number of a container, and with a place in code in brackets at the end.
+"""
+HEADS = re.compile(r"^[^a-z\n]*[A-Z](?:[^a-z\n]*?[ \t]{2,}[A-Z]){3}[^a-z\n]*$", re.M)
+"""A line of four headings or more in capitals, with several spaces between them."""
+COLUMN = re.compile(r"(?:^|(?<=\s\s))\S")
+CODED = re.compile(r"\S*(?:[^\W\d_]\S*\d|\d\S*[^\W\d_])\S*")
+"""A word with letters and digits."""
+ALIGNED = 3
+LEAST_CODED = 2
+"""Columns under a heading, and words with letters and digits, that the first row of a program's table has at least."""
 STAMPED = re.compile(
     rf"^[ \t]*(?:\[{_CLOCK}\][ ]{_NAME}|{_DATE}?{_CLOCK}[ ](?:-[ ])?(?:<[ @+]?[^<>\s]{{1,40}}>|{_NAME}:)"
     rf"|{_NAME}(?:[ ]{{2}}|,[ ]|[ ][—–|-][ ])[^\n.!?]{{0,20}}?\[?{_DATE}?{_CLOCK}\]?[ \t]*$)",
@@ -138,7 +178,7 @@ def _fills_lines(text: str, start: int, end: int) -> bool:
 def _find_end_of_copied(text: str, start: int) -> int:
     """Return the end of a part that reaches to the text's end: of a log or a chat the next empty line."""
     end = len(text)
-    for pattern in (LOGGED, STAMPED):
+    for pattern in (LOGGED, STAMPED, *TWICE, HEADS):
         if pattern.match(text, start):
             *_, last = pattern.finditer(text, start)
             gap = EMPTY.search(text, last.end())
@@ -147,7 +187,8 @@ def _find_end_of_copied(text: str, start: int) -> int:
 
 
 def _find_copied(whole: str, text: str) -> list[int]:
-    """Return the starts of what was copied with its form: a page with front matter, lines of a log, or a chat.
+    """Return the starts of what was copied with its form: a page with front matter, lines of a log, a program's table,
+    or a chat.
 
     One line of a chat is not enough: a person may note a name and a time.
 
@@ -156,8 +197,37 @@ def _find_copied(whole: str, text: str) -> list[int]:
         text: the message without its marked blocks.
     """
     chat = [match.start() for match in STAMPED.finditer(text)]
-    firsts = [FRONT_MATTER.search(whole), LOGGED.search(text)]
+    firsts = [FRONT_MATTER.search(whole), LOGGED.search(text), _find_table(text)]
+    firsts += [_find_run(pattern, text) for pattern in TWICE]
     return [match.start() for match in firsts if match] + chat[: len(chat) > 1]
+
+
+def _find_run(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return the first of the lines of a form of TWICE that follow each other, if two have the same name."""
+    first: re.Match[str] | None = None
+    names = set[str]()
+    end = -1
+    for match in pattern.finditer(text):
+        if match.start() != end + 1 or first is None:
+            first = match
+            names.clear()
+        if match["name"] in names:
+            return first
+        names.add(match["name"])
+        end = match.end()
+    return None
+
+
+def _find_table(text: str) -> re.Match[str] | None:
+    """Return the line of headings of a table that a program wrote: its first row stands under them."""
+    for match in HEADS.finditer(text):
+        row = text[match.end() + 1 :].partition("\n")[0]
+        heads = {one.start() for one in COLUMN.finditer(match[0])}
+        cells = {one.start() for one in COLUMN.finditer(row)}
+        is_coded = len(CODED.findall(row)) >= LEAST_CODED
+        if len(heads & cells) >= ALIGNED and is_coded:
+            return match
+    return None
 
 
 def _find_ruled_off(text: str) -> list[Bounds]:

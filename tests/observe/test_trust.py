@@ -215,3 +215,196 @@ def test_what_is_typed_is_kept_at_its_place(text, typed):
     kept = keep_typed(text)
     assert [line for line in kept.splitlines() if line.strip()] == typed
     assert all(kept.index(line) == text.index(line) for line in typed)
+
+
+PASTES = {
+    "syslog": [
+        "Nov 30 14:02:11 web1 sshd[21877]: Failed password for invalid user admin from 203.0.113.7 port",
+        "Nov 30 14:02:13 web1 sshd[21877]: Connection closed by invalid user admin 203.0.113.7 port 5214",
+        "Nov 30 14:02:14 web1 CRON[21901]: (root) CMD (/usr/local/bin/backup.sh > /dev/null 2>&1)",
+        "Nov 30 14:02:20 web1 kernel: [1203341.224103] Out of memory: Killed process 8812 (node) total-v",
+        "Nov 30 14:02:21 web1 systemd[1]: shop.service: Main process exited, code=killed, status=9/KILL",
+    ],
+    "rfc5424": [
+        "<34>1 2026-11-30T14:02:11.003Z web1 su - ID47 - 'su root' failed for lonvick on /dev/pts/8",
+        '<165>1 2026-11-30T14:02:12.003Z web1 evntslog - ID47 [exampleSDID@32473 iut="3"] An application',
+        "<13>1 2026-11-30T14:02:15.100Z web1 app 4411 - - the queue must always be drained before a rest",
+    ],
+    "nginx-access-1": [
+        '203.0.113.7 - - [30/Nov/2026:14:02:11 +0000] "GET /cart HTTP/1.1" 502 157 "-" "Mozilla/5.0 (X11',
+    ],
+    "nginx-error": [
+        "2026/11/30 14:02:11 [error] 2213#2213: *5 connect() failed (111: Connection refused) while conn",
+        "2026/11/30 14:02:12 [warn] 2213#2213: *6 an upstream response is buffered to a temporary file",
+    ],
+    "apache-error": [
+        "[Mon Nov 30 14:02:11.224103 2026] [core:error] [pid 2213:tid 140212] [client 203.0.113.7:52144]",
+        "[Mon Nov 30 14:02:12.224103 2026] [mpm_event:notice] [pid 2213:tid 140212] AH00489: Apache/2.4.",
+    ],
+    "compose": [
+        "web-1    | INFO:     Started server process [1]",
+        "web-1    | INFO:     Waiting for application startup.",
+        "db-1     | PostgreSQL init process complete; ready for start up.",
+        "db-1     | LOG:  database system is ready to accept connections",
+        "web-1    | ERROR:    Application startup failed. Exiting.",
+    ],
+    "docker-t": [
+        "2026-11-30T14:02:11.123456789Z yarn run v1.22.19",
+        "2026-11-30T14:02:11.223456789Z $ node server.js",
+        "2026-11-30T14:02:12.003456789Z Error: Cannot find module 'express'",
+    ],
+    "docker-ps": [
+        "CONTAINER ID   IMAGE         COMMAND      CREATED         STATUS         NAMES",
+        '4c01db0b339c   shop:latest   "node x"     3 minutes ago   Up 3 minutes   shop-web-1',
+        'd7886598dbe2   postgres:16   "postgres"   3 minutes ago   Up 3 minutes   shop-db-1',
+    ],
+    "docker-build": [
+        "#5 [2/4] WORKDIR /app",
+        "#5 DONE 0.1s",
+        "",
+        "#6 [3/4] COPY package.json .",
+        "#6 DONE 0.0s",
+        "",
+        "#7 [4/4] RUN npm ci",
+        "#7 3.412 npm error code EUSAGE",
+        "#7 3.413 npm error The `npm ci` command can only install with an existing package-lock.json",
+        '#7 ERROR: process "/bin/sh -c npm ci" did not complete successfully: exit code: 1',
+    ],
+    "buildkit": [
+        " => [internal] load build definition from Dockerfile      0.0s",
+        " => => transferring dockerfile: 231B                      0.0s",
+        " => ERROR [4/4] RUN npm ci                                3.4s",
+    ],
+    "docker-json": [
+        '{"log":"listening on 3480\\n","stream":"stdout","time":"2026-11-30T14:02:11.123456789Z"}',
+        '{"log":"GET /cart 502\\n","stream":"stdout","time":"2026-11-30T14:02:12.123456789Z"}',
+    ],
+    "kubectl-pods": [
+        "NAME                    READY   STATUS             RESTARTS        AGE",
+        "web-5d4f8c7b9-x2k4q     0/1     CrashLoopBackOff   5 (32s ago)     4m10s",
+        "db-0                    1/1     Running            0               3d2h",
+    ],
+    "klog": [
+        'I1130 14:02:11.123456       1 controller.go:116] "Starting controller" name="shop"',
+        "E1130 14:02:12.123456       1 reflector.go:140] failed to list *v1.Node: nodes is forbidden",
+        "W1130 14:02:13.123456       1 reflector.go:424] watch of *v1.Pod ended",
+    ],
+    "logfmt": [
+        'time=2026-11-30T14:02:11Z level=info msg="starting" version=1.4.2',
+        'time=2026-11-30T14:02:12Z level=error msg="backup failed" err="disk full"',
+    ],
+    "pytest-short": [
+        "FAILED tests/test_slots.py::test_slot_length - assert 30 == 45",
+        "FAILED tests/test_slots.py::test_slot_start - AssertionError: must always start on the hour",
+        "ERROR tests/test_db.py - ModuleNotFoundError: No module named 'psycopg'",
+    ],
+}
+"""Lines that logs, tables and builds print."""
+TYPED = {
+    "shopping": [
+        "milk",
+        "eggs 12",
+        "bread",
+        "2 kg of flour",
+        "butter 250 g",
+    ],
+    "numbered": [
+        "1. slots are 45 minutes from now on",
+        "2. we never deploy on fridays",
+        "3. the server runs on port 3480",
+        "4. phone numbers are kept 90 days",
+    ],
+    "table-pipe": [
+        "| what | decided |",
+        "|---|---|",
+        "| slot | 45 minutes |",
+        "| port | 3480 |",
+        "| upload | 500 MB |",
+    ],
+    "table-spaces": [
+        "what        decided       since",
+        "slot        45 minutes    May",
+        "port        3480          June",
+        "upload      500 MB        June",
+    ],
+    "table-tabs": [
+        "what\tdecided\tsince",
+        "slot\t45 minutes\tMay",
+        "port\t3480\tJune",
+        "upload\t500 MB\tJune",
+    ],
+    "times": [
+        "10:30 standup",
+        "11:00 review",
+        "14:00 demo",
+        "15:30 retro",
+    ],
+    "dates": [
+        "2026-12-01 rotate the key",
+        "2026-12-15 cancel the server",
+        "2026-12-24 nothing is deployed",
+    ],
+    "times-sec": [
+        "laps today:",
+        "Ada 00:43:12",
+        "Bob 00:45:10",
+        "Kofi 00:51:33",
+    ],
+    "rooms": [
+        "room-1 | Ada",
+        "room-2 | Bob",
+        "room-3 | nobody, never",
+    ],
+    "caps-table": [
+        "NAME   ROLE   DAY   ROOM",
+        "Ada    lead   Fri   12",
+        "Bob    dev    Mon   14",
+    ],
+    "meals": [
+        "  lunch (12:30)",
+        "  dinner (19:00)",
+        "  call mum (20:15)",
+    ],
+    "backups": [
+        "the backup of 2026-11-30 14:02:11 is broken",
+        "the one of 2026-11-29 14:02:11 is fine",
+    ],
+    "todo": [
+        "TODO std::vector must go",
+        "NEVER use std::auto_ptr",
+        "DONE slots::length",
+    ],
+    "review": [
+        "src/slots.ts:12: this must be 45 minutes",
+        "src/cart.ts:3: at most 20 items",
+    ],
+    "review-indent": [
+        "  rename it (src/slots.ts:12)",
+    ],
+    "issue-list": [
+        "#12 [bug] fix the door",
+        "#13 [feature] 2/3 done",
+    ],
+    "deadline": [
+        "Nov 30 14:00 the freeze starts",
+        "Dec 2 09:00 it ends",
+    ],
+    "log-sentence": [
+        "It failed at 14:02:11 again and at 14:03:12, so restart at night only.",
+        "And at 14:05:12 too.",
+    ],
+}
+"""Lines of lists and tables that a person types."""
+
+
+@pytest.mark.parametrize("name", PASTES)
+def test_what_a_program_printed_is_not_typed(name: str) -> None:
+    lines = "\n".join(PASTES[name])
+    assert keep_typed(f"{RULE}.\n\n{lines}").strip() == f"{RULE}."
+
+
+@pytest.mark.parametrize("name", TYPED)
+@pytest.mark.parametrize("lead", ["", f"{RULE}:\n", f"{RULE}.\n\n"])
+def test_a_list_that_a_person_types_is_kept(lead: str, name: str) -> None:
+    text = lead + "\n".join(TYPED[name])
+    assert keep_typed(text) == text

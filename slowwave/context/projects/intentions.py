@@ -277,11 +277,17 @@ class Intention(Shown):
         sentence names most; or most words of that part, and two of them, unless it is one of several that tell a topic.
         Of a version's only part most words are enough: others go with the version ("3.2 is tagged").
 
-        The product that a version is of tells nothing: who says "python 3.13" says no more than the plan waits for.
+        The product that a version is of tells nothing: who says "python 3.13" says no more than the plan waits for. Nor
+        does a word that is enough by itself to name the topic, as a name in lower case is.
         """
         lexicon = self.lexicon
         said = set(map(lexicon.stem, split_words(_split_humps(sentence))))
-        waits = [*self.names, *self._list_titles(), *self._list_products()]
+        waits = [
+            *self.names,
+            *self._list_titles(),
+            *self._list_products(),
+            *(word for word in self.topic if lexicon.weigh(word) >= self.least),
+        ]
         pattern = "|".join(map(re.escape, waits)) or "(?!)"
         named = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
         parts = PART.findall(self.text) or [""]
@@ -624,7 +630,8 @@ class _SaidClaim:
             return False
         if (own.source.at or EARLIEST) <= (earlier.source.at or EARLIEST):
             return False
-        words = extract_content_words(earlier.text)
+        # who names the file that a plan waits for says nothing of what came of it
+        words = extract_content_words(FILE.sub(" ", earlier.text))
         lexicon = get_lexicon(find_text_language(earlier.text) or language)
         if plan.is_sure:
             return _weigh_stems(words, self.stems, lexicon) >= ANSWERED

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime, timedelta
 
+from slowwave.text.foreign import Bounds, cut_out
 from slowwave.text.rarity import get_lexicon
 from slowwave.text.times.dates import (
     MODAL,
@@ -20,6 +21,7 @@ from slowwave.text.times.foreign_dates import (
     find_foreign_times,
     list_part_words,
 )
+from slowwave.text.times.recurring_days import find_recurring
 from slowwave.text.times.relative_days import (
     COMING,
     COMING_DAYS,
@@ -50,7 +52,7 @@ OF_SPAN = re.compile(
 )
 WEEKEND = re.compile(r"\bweekend\b(?! of\b)", re.I)
 QUARTER = re.compile(r"\bQ(?P<number>[1-4])\b")
-OF_NEXT = re.compile(rf"\b{PART} (?:the )?next month\b", re.I)
+OF_NEXT = re.compile(rf"\b{PART} (?:the )?next (?P<span>week|month)\b", re.I)
 IN_MONTH = re.compile(
     r"\b(?:on|by|until|till|before|after|from) (?:the )?(?P<day>[0-3]?\d)(?:st|nd|rd|th)\b",
     re.I,
@@ -102,12 +104,20 @@ def find_coming_day(
     if of_plan and rough and not days:
         days += _list_rough(text, rough[0], foreign)
     elif of_plan and not relative and not any(day > said_on for day in days):
+        recurring = find_recurring(text)
         english = (
-            time.english for time in foreign if time.is_bare and not _is_name(time)
+            time.english
+            for time in foreign
+            if time.is_bare and not _is_name(time) and not _is_in(time, recurring)
         )
-        for words in (text, *english):
+        for words in (cut_out(text, recurring), *english):
             days += _list_of_plan(words, said_on)
     return min((day for day in days if day > said_on), default=None)
+
+
+def _is_in(time: TimeName, bounds: Sequence[Bounds]) -> bool:
+    """Return True if a time begins within one of some parts of its text."""
+    return any(start <= time.start < end for start, end in bounds)
 
 
 def _is_name(time: TimeName) -> bool:
@@ -139,6 +149,12 @@ def _find_in_week(
     said |= {WEEKDAYS[one.english] for one in foreign if one.english in WEEKDAYS}
     if len(said) > 1:
         return []
+    if part := OF_NEXT.search(text) if not said else None:
+        # of a week's working days
+        passed = PASSED[part["part"].lower().split()[0]]
+        return [first + timedelta(days=round(4 * passed))]
+    if not said and PARTS_OF_OTHERS.search(rest):
+        return []
     return [first + timedelta(days=day) for day in said or {first.weekday()}]
 
 
@@ -155,7 +171,8 @@ def _list_rough(
     first = named.first
     if first is None:
         return
-    if part := OF_NEXT.search(text):
+    english = " ".join(one.english for one in foreign if one.start == named.start)
+    if part := OF_NEXT.search(text) or OF_NEXT.search(english):
         yield _find_part(first, 1, part["part"])
         return
     others = [

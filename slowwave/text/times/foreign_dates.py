@@ -40,12 +40,13 @@ RELATIVE = {
     *("today", "yesterday", "day before yesterday", "tomorrow", "day after tomorrow"),
     *("3 day ago", "in 3 day", "2 week ago"),
     *(f"{which} {unit}" for which in WHICH for unit in UNITS),
+    *(f"{unit} after next" for unit in UNITS),
 }
 """Names of times without a number."""
 FAR_DAYS = ("day before yesterday", "day after tomorrow")
 """Days whose names mean nothing else in any language in Latin letters, as "morgen" and "hier" do."""
 NUMBERED_DAY = re.compile(
-    r"(?<![\d月월])(?P<day>[12]\d|3[01]|0?[1-9])\s?(?:[号號]|[日일](?![间間前后後전후]))"
+    r"(?<!\d)(?P<day>[12]\d|3[01]|0?[1-9])\s?(?:[号號]|[日일](?![间間前后後전후]))"
 )
 """A day of the month without its month, and no count of days."""
 NUMBERED = re.compile(
@@ -53,6 +54,10 @@ NUMBERED = re.compile(
     r"(?:(?P<day>[12]\d|3[01]|0?[1-9])\s?[日号號일])?"
 )
 """A date of Chinese, Japanese or Korean, whose months have numbers."""
+BEHIND = re.compile(
+    r",?\s+(?:(?P<between>[^\W\d_]{2,3})\s+)?(?P<number>[0-3]?\d)(?!\d|[.:,]\d)(?P<dot>\.?)\s*"
+)
+"""A day of the month behind a weekday."""
 LEAST_STEM = 5
 """Letters of a stem that few other words begin with."""
 NEAR = 64
@@ -93,7 +98,11 @@ class TimeExpressions:
     numbers: Mapping[str, str]
     """Words for numbers -> their digits."""
     weekdays: tuple[tuple[re.Pattern[str], str], ...]
-    """In scripts without spaces: a day of the last or the next week -> in English."""
+    """In scripts without spaces: a day of the last or a coming week -> in English."""
+    days: Mapping[str, str]
+    """Names of today, tomorrow and the weekdays -> in English."""
+    day_before: re.Pattern[str]
+    """One of these names at a text's end."""
 
 
 @dataclass(frozen=True)
@@ -189,16 +198,37 @@ def _find_bare_times(text: str) -> Iterator[TimeName]:
             if not _may_be_time(match=match, text=text, language=each, bare=bare):
                 continue
             english = _translate_bare(match, bare)
+            english += _find_number_behind(match, each)
             called = each if _is_capital_inside(match, text) else None
             yield TimeName(
                 english, match[0], match.start(), is_bare=True, called_in=called
             )
     if JOINED.search(text):
+        yield from _find_joined_parts(lowered, language)
         for match in NUMBERED_DAY.finditer(lowered):
-            if _is_noun_next(lowered[match.end() :]):
+            before = _find_month_before(match)
+            is_noun = not before and _is_noun_next(lowered[match.end() :])
+            if is_noun or before not in ("", "next month", "month after next"):
                 continue
             english = f"on the {match['day']}th"
             yield TimeName(english, match[0], match.start(), is_bare=True)
+
+
+def _find_number_behind(match: re.Match[str], language: str) -> str:
+    """Return the day of the month behind a weekday, as English has it: of "Mittwoch, den 28." " 28th". Else empty.
+
+    A number without a dot behind which a word with a meaning follows counts something: "Freitag 16 Uhr".
+    """
+    found = BEHIND.match(match.string, match.end())
+    is_day = found and match["day"] and match["day"] in _get_expressions(language).days
+    if not is_day or found is None:
+        return ""
+    follows = TERM.match(match.string, found.end())
+    if found["between"] and not is_stop_word(found["between"], language):
+        return ""
+    if follows and not found["dot"] and not is_stop_word(follows[0], language):
+        return ""
+    return f" {found['number']}th"
 
 
 def _may_be_time(
@@ -219,9 +249,8 @@ def _may_be_time(
     since_words = set(before[-2:])
     since = LISTS[language].get("since", ())
     known = {*LANGUAGES_OF, *LISTS[language].get("from", ())}
-    is_behind_time = any(
-        0 <= match.start() - end <= 1 for end in _list_ends(match.string)
-    )
+    ends = _name_ends(match.string)
+    is_behind_time = match.start() in ends or match.start() - 1 in ends
     if words and not is_behind_time and words[-1] not in known:
         return False
     if not since_words.isdisjoint(since):
@@ -238,9 +267,56 @@ def _is_capital_inside(match: re.Match[str], text: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def _list_ends(lowered: str) -> list[int]:
-    """Return the ends of the times that are named by their distance: "nächste Woche Dienstag"."""
-    return [time.start + len(time.words) for time in _find_times(lowered)]
+def _name_ends(lowered: str) -> dict[int, str]:
+    """Return the English names of times by where they end: "nächste Woche" of "nächste Woche Dienstag"."""
+    return {time.start + len(time.words): time.english for time in _find_times(lowered)}
+
+
+def _find_month_before(match: re.Match[str]) -> str:
+    """Return the English name of the month directly before a day: "next month" of 下个月5号; "month" of one by its
+    number; empty if there is none.
+    """
+    if not match.string[: match.start()].endswith(("月", "월")):
+        return ""
+    return _name_ends(match.string).get(match.start(), "month")
+
+
+def _find_joined_parts(lowered: str, language: str | None) -> Iterator[TimeName]:
+    """Yield the ends of months and of this year in scripts without spaces, in a plan: 月底, 12月末, 来月末."""
+    pattern = _get_joined_parts(language) if language in LISTS else None
+    bounds: frozenset[int] | None = None
+    for match in pattern.finditer(lowered) if pattern else ():
+        if match["last"]:
+            continue
+        if match["number"]:
+            english = f"end of {MONTHS[int(match['number']) - 1]}"
+        else:
+            bounds = _find_bounds(lowered) if bounds is None else bounds
+            if match.start() not in bounds:
+                continue
+            span = "next month" if match["next"] else "the month"
+            english = f"end of {'the year' if match['year'] else span}"
+        yield TimeName(english, match[0], match.start(), is_bare=True)
+
+
+@cache
+def _get_joined_parts(language: str) -> re.Pattern[str] | None:
+    """Return a pattern of the end of a month or year; None for scripts with spaces, and without names of parts."""
+    names = LISTS[language]
+    ends = names.get("end of", ())
+    months = names.get("this month", ())
+    if not ends or not JOINED.search("".join(months)):
+        return None
+    years = {year[-1] for year in names["this year"]} | set(names["this year"])
+    last = {*names["last month"], *names["last year"]}
+    spans = (
+        rf"(?P<last>{join_forms(last)})",
+        rf"(?P<next>{join_forms(set(names['next month']))})",
+        r"(?<!\d)(?P<number>1[0-2]|0?[1-9])\s?[月월]",
+        f"(?:{join_forms({*months, *(month[-1] for month in months)})})",
+        f"(?P<year>{join_forms(years)})",
+    )
+    return re.compile(f"(?:{'|'.join(spans)})(?:{join_forms(set(ends))})")
 
 
 def _is_noun_next(rest: str) -> bool:
@@ -278,13 +354,16 @@ def _get_bare_times(language: str) -> BareTimes:
     # "fin de semana" is the weekend
     units = {
         word: f"the {unit}"
-        for word, unit in _name_units(language).items()
+        for word, unit in name_units(language).items()
         if unit != "week"
     }
     parts = {form: part for part in PARTS for form in lists.get(part, ())}
-    span = rf"(?P<part>{_join(parts)})[\s-]+(?:\w{{1,3}}\s+)?(?P<span>(?:{_join(units)})\w?|{_join(months)})"
+    of = rf"(?P<span>(?:{join_forms(units)})\w?|{join_forms(months)})"
+    span = rf"(?P<part>{join_forms(parts)})[\s-]+(?:\w{{1,3}}\s+)?{of}"
     return BareTimes(
-        pattern=_bound(f"(?:{span}|(?P<month>{_join(months)})|(?P<day>{_join(days)}))"),
+        pattern=_bound(
+            f"(?:{span}|(?P<month>{join_forms(months)})|(?P<day>{join_forms(days)}))"
+        ),
         parts=parts,
         names={**units, **months, **days},
     )
@@ -298,7 +377,7 @@ def list_part_words() -> re.Pattern[str]:
         for part in PARTS
         for form in names.get(part, ())
     }
-    return re.compile(rf"(?<!\w)(?:{_join(forms)})(?!\w)", re.I)
+    return re.compile(rf"(?<!\w)(?:{join_forms(forms)})(?!\w)", re.I)
 
 
 def _may_be_latin(lowered: str, language: str | None) -> bool:
@@ -382,9 +461,15 @@ def _find_counted(lowered: str, expressions: TimeExpressions) -> Iterator[TimeNa
     for pattern, english in expressions.counted:
         for match in pattern.finditer(lowered):
             number = expressions.numbers.get(match["n"], match["n"])
-            if number.isascii() and number.isdecimal():
-                words = english.replace("#", number)
-                yield TimeName(words, match[0], match.start())
+            if not (number.isascii() and number.isdecimal()):
+                continue
+            words = english.replace("#", number)
+            yield TimeName(words, match[0], match.start())
+            day = expressions.day_before.search(lowered[: match.start()])
+            if day and words.startswith("in ") and words.endswith("week"):
+                words = f"{expressions.days[day['day']]} {words}"
+                named = day[0] + match[0]
+                yield TimeName(words, named, day.start())
 
 
 def _find_directed(lowered: str, language: str) -> Iterator[TimeName]:
@@ -436,7 +521,7 @@ def _get_expressions(language: str) -> TimeExpressions:
     dates = None
     if months:
         dates = re.compile(
-            rf"(?<!\w)(?:(?P<day>3[01]|[12]\d|0?[1-9])(?:\.|º|er)?\s+(?:\w{{2}}\s+)?)?(?P<month>{_join(months)})(?!\w)"
+            rf"(?<!\w)(?:(?P<day>3[01]|[12]\d|0?[1-9])(?:\.|º|er)?\s+(?:\w{{2}}\s+)?)?(?P<month>{join_forms(months)})(?!\w)"
             rf"(?:\s+(?:\w{{2}}\s+)?(?P<year>(?:19|20)\d\d)(?!\w))?"
         )
     numbers = {
@@ -453,21 +538,36 @@ def _get_expressions(language: str) -> TimeExpressions:
         if english in RELATIVE
         for form in forms
     }
-    # what is said twice is one further on: 下下周
-    joined = (form for form in names.get("next week", ()) if JOINED.search(form))
-    relative |= {form[0] + form: "week after next" for form in joined}
+    days = {
+        form: english
+        for english in (*DAYS, "today", "tomorrow")
+        for form in names.get(english, ())
+    }
+    for unit in ("week", "month"):
+        relative |= dict.fromkeys(_list_after_next(names, unit), f"{unit} after next")
     return TimeExpressions(
         dates=dates,
         months=months,
-        phrases=_bound(f"(?:{_join(relative)})"),
+        phrases=_bound(f"(?:{join_forms(relative)})"),
         relative=relative,
         counted=tuple(_list_counted(names)),
         numbers=numbers,
-        weekdays=(
-            *_list_days_of_week(names, "last"),
-            *_list_days_of_week(names, "next"),
-        ),
+        weekdays=tuple(_list_days_of_weeks(names)),
+        days=days,
+        day_before=re.compile(rf"(?<!\w)(?P<day>{join_forms(days)})\s+$"),
     )
+
+
+def _is_doubled(names: Names) -> bool:
+    """Return True if a language without a name for the week after the next says "next" twice for it."""
+    return not names.get("week after next")
+
+
+def _list_after_next(names: Names, unit: str) -> list[str]:
+    """Return the names of the week or month after the next: what is said twice is one further on (下下周)."""
+    joined = [form for form in names.get(f"next {unit}", ()) if JOINED.search(form)]
+    doubled = [form[0] + form for form in joined if _is_doubled(names)]
+    return [*names.get(f"{unit} after next", ()), *doubled]
 
 
 @cache
@@ -476,26 +576,26 @@ def _get_directions(language: str) -> Directions:
     if JOINED.search("".join(names["next week"])):
         return Directions({}, {})
     days = {form: day for day in DAYS for form in names.get(day, ())}
-    named = days | _name_units(language)
-    name = _join(named)
+    named = days | name_units(language)
+    name = join_forms(named)
     patterns = dict[str, re.Pattern[str]]()
     for which in ("last", "next"):
         marks = _list_marks(language, which)
-        one = rf"(?:{_join(_list_single_marks(language, which))})\w{{0,3}}"
-        several = _join({mark for mark in marks if " " in mark})
+        one = rf"(?:{join_forms(_list_single_marks(language, which))})\w{{0,3}}"
+        several = join_forms({mark for mark in marks if " " in mark})
         after = rf"(?:{one}{f'|{several}' if several else ''})"
         patterns[which] = re.compile(
             rf"(?<!\w)(?:(?P<after>{name})\s+{after}|{one}\s+(?P<before>{name}))(?!\w)"
         )
     if skip := _find_skip(names):
-        one = rf"(?:{_join(_list_single_marks(language, 'next'))})\w{{0,3}}"
+        one = rf"(?:{join_forms(_list_single_marks(language, 'next'))})\w{{0,3}}"
         patterns["after next"] = re.compile(
             rf"(?<!\w)(?:{skip}{one}\s+(?P<before>{name})(?P<after>))(?!\w)"
         )
     return Directions(named, patterns)
 
 
-def _name_units(language: str) -> dict[str, str]:
+def name_units(language: str) -> dict[str, str]:
     """Return the words for a week, month and year, which their last, this and next one share -> in English."""
     names = LISTS[language]
     named = dict[str, str]()
@@ -523,7 +623,7 @@ def _get_far_days() -> re.Pattern[str]:
         for name in FAR_DAYS
         for form in LISTS[language].get(name, ())
     }
-    return _bound(f"(?:{_join(forms)})")
+    return _bound(f"(?:{join_forms(forms)})")
 
 
 @cache
@@ -534,7 +634,7 @@ def _get_marks() -> re.Pattern[str]:
     ]
     skips = {skip for language in LATIN if (skip := _find_skip(LISTS[language]))}
     skip = f"(?:{'|'.join(sorted(skips))})?"
-    return re.compile(rf"(?<!\w){skip}(?:{_join(set().union(*marks))})")
+    return re.compile(rf"(?<!\w){skip}(?:{join_forms(set().union(*marks))})")
 
 
 def _list_words(names: Names, phrase: str) -> list[str]:
@@ -612,33 +712,46 @@ def _list_counted(names: Names) -> Iterator[tuple[re.Pattern[str], str]]:
                 for form in forms
                 if form.startswith(before + "#")
             }
-            yield _bound(f"{re.escape(before)}{number}(?:{_join(behind)})"), counted
+            yield (
+                _bound(f"{re.escape(before)}{number}(?:{join_forms(behind)})"),
+                counted,
+            )
 
 
-def _list_days_of_week(
-    names: Names, which: str
+def _list_days_of_weeks(names: Names) -> Iterator[tuple[re.Pattern[str], str]]:
+    """Yield the days of the last or a coming week in scripts without spaces and in Korean: 下周 and 周五 are 下周五."""
+    for which in ("last", "next"):
+        weeks = names.get(f"{which} week", ())
+        # What says "next" before a month does so before a weekday: 下个月, 下个星期五.
+        marks = [*_list_month_marks(names, which)]
+        yield from _join_days(names, weeks, marks, f"{which} week #")
+        if which == "next":
+            doubled = [mark[0] + mark for mark in marks if _is_doubled(names)]
+            after = _list_after_next(names, "week")
+            yield from _join_days(names, after, doubled, "# of the week after next")
+
+
+def _join_days(
+    names: Names,
+    weeks: Sequence[str],
+    marks: Sequence[str],
+    english: str,
 ) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield the days of the last or the next week in scripts without spaces and in Korean: 下周 and 周五 are 下周五."""
-    weeks = names.get(f"{which} week", ())
+    """Yield a pattern of each day of some weeks, with its English name, which stands for `#`."""
     if not JOINED.search("".join(weeks)):
         return
-    # What says "next" before a month does so before a weekday: 下个月, 下个星期五.
-    marks = [*_list_month_marks(names, which)]
     for day in DAYS:
         for form in names.get(day, ()):
+            pieces = [re.escape(mark + form) for mark in marks]
             for of_week in weeks:
                 shared = next(
                     (n for n in range(len(form), 0, -1) if of_week.endswith(form[:n])),
                     0,
                 )
                 # at most one particle is between them: 来週の金曜日
-                joined = f"{re.escape(of_week)}.?{re.escape(form)}"
-                merged = re.escape(of_week + form[shared:])
-                marked = [re.escape(mark + form) for mark in marks]
-                yield (
-                    re.compile("|".join((joined, merged, *marked))),
-                    f"{which} week {day}",
-                )
+                pieces.append(f"{re.escape(of_week)}.?{re.escape(form)}")
+                pieces.append(re.escape(of_week + form[shared:]))
+            yield re.compile("|".join(pieces)), english.replace("#", day)
 
 
 def _list_month_marks(names: Names, which: str) -> Iterator[str]:
@@ -657,7 +770,7 @@ def _bound(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern if JOINED.search(pattern) else rf"(?<!\w){pattern}(?!\w)")
 
 
-def _join(forms: Mapping[str, object] | set[str]) -> str:
+def join_forms(forms: Mapping[str, object] | set[str]) -> str:
     """Return a pattern of some forms, the longest first; of none one that matches nothing."""
     ranked = sorted(forms, key=lambda form: (-len(form), form))
     return "|".join(map(re.escape, ranked)) or "(?!)"

@@ -38,6 +38,15 @@ NEXT = re.compile(rf"\bnext (?P<unit>week|month|year|{'|'.join(WEEKDAYS)})\b", r
 AFTER_NEXT = re.compile(
     rf"\b(?:the )?(?P<unit>week|month|year|{'|'.join(WEEKDAYS)}) after next\b", re.I
 )
+OF_WEEK_AFTER_NEXT = re.compile(
+    rf"\b(?P<day>{'|'.join(WEEKDAYS)}) (?:of )?the week after next\b", re.I
+)
+IN_WEEKS = re.compile(
+    rf"\b(?P<day>today|tomorrow|{'|'.join(WEEKDAYS)}),? in {NUMBER} (?P<unit>week)s?\b"
+    rf"|(?<!half )(?<![.,-])\b{NUMBER.replace('<n>', '<count>')} weeks? from (?P<from>tomorrow|{'|'.join(WEEKDAYS)})\b",
+    re.I,
+)
+"""A number of weeks from a coming day on."""
 CLITIC = re.compile(r"(?<=\w)['’]\w+")
 """What is written onto a word by an apostrophe: "yesterday's", "today'll"."""
 WITH_DATE = re.compile(r"\s*\([^)]*\d")
@@ -140,8 +149,8 @@ def _find_word_end(
 
 def _find_english(text: str, said_on: date) -> Iterator[RelativeDay]:
     """Yield the days, counts, and last and next spans that an English text names."""
-    yield from _find_days(text, said_on)
     yield from _find_counts(text, said_on)
+    yield from _find_days(text, said_on)
     yield from _find_stretches(text, said_on)
 
 
@@ -160,6 +169,9 @@ def _find_counts(text: str, said_on: date) -> Iterator[RelativeDay]:
         if day := _count(match, said_on, -1):
             note = _format_count(match, day, is_past=True)
             yield RelativeDay(*match.span(), note, first=day)
+    for match in IN_WEEKS.finditer(text):
+        if day := _count_weeks(match, said_on):
+            yield RelativeDay(*match.span(), _format(day), first=day)
     for match in (*FROM_NOW.finditer(text), *LATER.finditer(text)):
         if day := _count(match, said_on, 1):
             note = (
@@ -169,6 +181,19 @@ def _find_counts(text: str, said_on: date) -> Iterator[RelativeDay]:
             yield RelativeDay(
                 *match.span(), note, is_count=True, first=day, is_rough=is_rough
             )
+
+
+def _count_weeks(match: re.Match[str], said_on: date) -> date | None:
+    """Return the day that is a number of weeks after a coming one; None if that may be today, or is too far away."""
+    name = (match["day"] or match["from"]).lower()
+    number = (match["n"] or match["count"]).lower()
+    weeks = NUMBERS.get(number) or (int(number) if number.isdigit() else 0)
+    ahead = {"today": 0, "tomorrow": 1}.get(name)
+    if ahead is None:
+        ahead = (WEEKDAYS[name] - said_on.weekday()) % 7
+        weeks *= ahead > 0
+    days = ahead + 7 * weeks
+    return said_on + timedelta(days=days) if weeks and days <= FARTHEST else None
 
 
 def _is_measure(text: str, named: RelativeDay) -> bool:
@@ -181,6 +206,9 @@ def _find_stretches(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in OF_WEEK.finditer(text):
         weeks = 1 if match["which"].lower() == "next" else -1
         ahead = 7 * weeks - said_on.weekday() + WEEKDAYS[match["day"].lower()]
+        yield _note_day(match, said_on + timedelta(days=ahead))
+    for match in OF_WEEK_AFTER_NEXT.finditer(text):
+        ahead = 14 - said_on.weekday() + WEEKDAYS[match["day"].lower()]
         yield _note_day(match, said_on + timedelta(days=ahead))
     for match in THIS.finditer(text):
         ahead = WEEKDAYS[match["day"].lower()] - said_on.weekday()
