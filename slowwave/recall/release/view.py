@@ -30,7 +30,7 @@ from rapidfuzz.distance import JaroWinkler, Prefix
 from slowwave.engines.encoders.protocol import MULTILINGUAL
 from slowwave.recall.hits import CONFIDENT, CodeCheck, Kind, Successor, has_words
 from slowwave.recall.query import Ints, Mask, is_of_session
-from slowwave.recall.release.said import Omissions, collect_left_out
+from slowwave.recall.release.said import Omissions, collect_left_out, put_notes
 from slowwave.recall.release.tables import (
     ClaimIndex,
     LRUCache,
@@ -259,8 +259,7 @@ def mark_changes(
         own_sessions: ids of sessions whose claims change a text, but are not quoted.
     """
     text = chains.hide_excluded(scope, text)
-    marked = ""
-    done = 0
+    notes = list[tuple[int, str]]()
     # the claims in scope that changed, the certain changes first
     changed = [
         row
@@ -285,9 +284,8 @@ def mark_changes(
                 beside = " ".join(str(later["summary"]).split())
             likely = row["chain_likely"] or 0.0
             note = format_later(chains.make_successor(later), likely, beside)
-            marked = f"{marked}{text[done : sentence.end]} {note}"
-            done = sentence.end
-    return marked + text[done:]
+            notes.append((sentence.end, note))
+    return put_notes(text, notes)
 
 
 def format_later(
