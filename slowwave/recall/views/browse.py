@@ -402,7 +402,9 @@ def name_sessions(view: View, keys: Sequence[str]) -> dict[str, str]:
     telling = {key: _skip_leaning(text) for key, text in first.items()}
     vague = [key for key in keys if not telling.get(key)]
     surest = _find_surest_claims(view, "session_id", vague) if vague else {}
-    told = {key: telling.get(key) or surest.get(key) or first.get(key, "") for key in keys}
+    told = {
+        key: telling.get(key) or surest.get(key) or first.get(key, "") for key in keys
+    }
     return {
         key: row["title"]
         or shorten_text(" ".join(told[key].split()), NAME_CHARS)
@@ -469,7 +471,9 @@ def _find_surest_claims(
     order = ("sure", "observed_at", "claim_id")
     ranked = ranked.sort_by([(name, "ascending") for name in order])
     # of each the last
-    said = dict(zip(*ranked.select([scope, "summary"]).to_pydict().values(), strict=True))
+    said = dict(
+        zip(*ranked.select([scope, "summary"]).to_pydict().values(), strict=True)
+    )
     return {key: " ".join(summary.split()) for key, summary in said.items()}
 
 
