@@ -284,7 +284,9 @@ def test_a_topic_is_told_by_strength_and_by_week_up_to_the_newest_claim(
 
 
 def test_a_session_is_named_by_what_says_something_by_itself(tmp_path: Path) -> None:
-    asked = "What would you do. The gauges of the harbour send a reading every six minutes."
+    asked = (
+        "What would you do. The gauges of the harbour send a reading every six minutes."
+    )
     vague = [
         ("user", "What would you do."),
         ("assistant", "Tell me more."),
