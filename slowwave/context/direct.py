@@ -189,7 +189,7 @@ def _rank_later(
     likelihoods: Mapping[str, float],
     named: str | None,
 ) -> list[Line]:
-    """Return what persons said later of the matter of the first hits, if these are surely about the query."""
+    """Return persons' later messages about the matter of the first hits, if these are surely about the query."""
     sure = [hit.id for hit in hits[:FIRST] if (hit.relevance or 0.0) >= CONFIDENT]
     found = [
         (key, passage)
