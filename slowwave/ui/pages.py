@@ -133,16 +133,9 @@ def search(
     facets = dict[str, list[tuple[str, int]]]()
     end = after + ROWS // 2
     if q:
-        # one page more than the one shown, up to 250 hits
-        most = max(ROWS, min(after + ROWS, 250))
-        hits = at.memory.recall(q, most, everything=bool(everything), **given)
-        found = _select_hits(hits, topic, status)
-        passed = found[:UNSURE] if hits.caveat and not everything else found
-        hits.stopped = STOPPED if len(passed) < len(found) else hits.stopped
-        facets = _count_facets(
-            passed,
-            at.view.projects,
-        )
+        hits = _recall_page(at, q, after, given | {"everything": bool(everything)})
+        passed = _select_hits(hits, topic, status, everything=bool(everything))
+        facets = _count_facets(passed, at.view.projects)
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
         hits = Hits()
@@ -172,6 +165,11 @@ def search(
         "next": end if len(rows) > ROWS // 2 else None,
         "release": at.view.release.name,
     }
+
+
+def _recall_page(at: Explorer, query: str, after: int, given: Data) -> Hits:
+    """Return the hits of a query: one page more than the one shown, up to 250."""
+    return at.memory.recall(query, max(ROWS, min(after + ROWS, 250)), **given)
 
 
 def _mark_hits(at: Explorer, rows: Sequence[Row], query: str) -> None:
@@ -219,11 +217,17 @@ def _describe_hit(hits: Hits, hit: Hit) -> Data:
     }
 
 
-def _select_hits(hits: Hits, topic: str, status: str) -> list[Hit]:
-    """Return the hits of a topic and status, if these are given."""
-    return [
+def _select_hits(hits: Hits, topic: str, status: str, *, everything: bool) -> list[Hit]:
+    """Return the hits of a topic and status, if these are given.
+
+    Unless everything is asked for, few are returned if none is surely about the query, and `stopped` says so.
+    """
+    passed = [
         hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)
     ]
+    few = passed[:UNSURE] if hits.caveat and not everything else passed
+    hits.stopped = STOPPED if len(few) < len(passed) else hits.stopped
+    return few
 
 
 def _list_newest(
