@@ -133,8 +133,8 @@ def search(
     facets = dict[str, list[tuple[str, int]]]()
     end = after + ROWS // 2
     if q:
-        hits = _recall_page(at, q, after, given | {"everything": bool(everything)})
-        passed = _select_hits(hits, topic, status, everything=bool(everything))
+        hits = _recall_page(at, q, after, given, everything)
+        passed = _select_hits(hits, topic, status, everything)
         facets = _count_facets(passed, at.view.projects)
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
@@ -167,9 +167,12 @@ def search(
     }
 
 
-def _recall_page(at: Explorer, query: str, after: int, given: Data) -> Hits:
+def _recall_page(
+    at: Explorer, query: str, after: int, given: Data, everything: str
+) -> Hits:
     """Return the hits of a query: one page more than the one shown, up to 250."""
-    return at.memory.recall(query, max(ROWS, min(after + ROWS, 250)), **given)
+    most = max(ROWS, min(after + ROWS, 250))
+    return at.memory.recall(query, most, everything=bool(everything), **given)
 
 
 def _mark_hits(at: Explorer, rows: Sequence[Row], query: str) -> None:
@@ -217,7 +220,7 @@ def _describe_hit(hits: Hits, hit: Hit) -> Data:
     }
 
 
-def _select_hits(hits: Hits, topic: str, status: str, *, everything: bool) -> list[Hit]:
+def _select_hits(hits: Hits, topic: str, status: str, everything: str) -> list[Hit]:
     """Return the hits of a topic and status, if these are given.
 
     Unless everything is asked for, few are returned if none is surely about the query, and `stopped` says so.
