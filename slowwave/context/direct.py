@@ -44,6 +44,7 @@ from slowwave.recall.hits import (
     Hits,
     has_words,
 )
+from slowwave.recall.later import find_later_passages
 from slowwave.recall.query import Query, Vector, is_question, says_little
 from slowwave.recall.release.view import THEN, View, format_later
 from slowwave.recall.retrieve.rows import mask_allowed_passages
@@ -75,8 +76,11 @@ LEAST = 0.02
 """Share of the likeliest session's probability that a session needs for its messages to be in a report's block."""
 OTHERS = 0.3
 FOLLOWS = 0.6
-"""Factors on the likelihood: of a message by another speaker than the question names, and of the reply to a message
-that asks."""
+CAME_LATER = 0.1
+"""Factors on the likelihood: of a message by another speaker than the question names, of the reply to a message that
+asks, and of a later message of the same matter."""
+FIRST = 3
+"""First hits from which later messages are looked for."""
 
 PERSON_FIRST = 1.01
 """Factor by which a person's message is likelier than the answer beside it: if room is short, the answer goes."""
@@ -165,16 +169,46 @@ def _rank_beside(
     likelihoods: Mapping[str, float],
     named: str | None,
 ) -> list[Line]:
-    """Return the messages beside the hits that may answer too: the others of their turns, and replies."""
+    """Return the messages beside the hits that may answer too: the others of their turns, replies, and later ones."""
     others = _rank_others(
         view=view, query=query, hits=hits, likelihoods=likelihoods, named=named
     )
-    return [
-        *others,
-        *_rank_replies(
-            view=view, query=query, hits=hits, likelihoods=likelihoods, named=named
-        ),
+    later = _rank_later(
+        view=view, query=query, hits=hits, likelihoods=likelihoods, named=named
+    )
+    replies = _rank_replies(
+        view=view, query=query, hits=hits, likelihoods=likelihoods, named=named
+    )
+    return [*others, *later, *replies]
+
+
+def _rank_later(
+    view: View,
+    query: Query,
+    hits: Sequence[Hit],
+    likelihoods: Mapping[str, float],
+    named: str | None,
+) -> list[Line]:
+    """Return persons' later messages about the matter of the first hits, if these are surely about the query."""
+    sure = [hit.id for hit in hits[:FIRST] if (hit.relevance or 0.0) >= CONFIDENT]
+    found = [
+        (key, passage)
+        for key, passages in find_later_passages(view, query, sure).items()
+        for passage in passages
+        if not _is_left_out(passage["text"], query)
     ]
+    ids = [passage["message_id"] for _, passage in found]
+    rows = view.read_by_id(MESSAGES, ids, SHOWN)
+    lines = []
+    for key, passage in found:
+        row = cast(ReplyRow, {**rows[passage["message_id"]], **passage})
+        likelihood = _weigh_speaker(row, named, likelihoods[key] * CAME_LATER)
+        lines.append(
+            _make_reply_line(
+                view=view, row=row, relevance=likelihood, as_of=query.as_of
+            )
+        )
+    return lines
 
 
 def _rank_replies(

@@ -28,7 +28,7 @@ from slowwave.context.rendering import (
     Measure,
     date_line,
 )
-from slowwave.recall.release.said import OMITTED, find_words
+from slowwave.recall.release.said import OMITTED, find_words, put_notes
 from slowwave.recall.release.view import SINCE, THEN
 from slowwave.text.sentences import split_sentences
 from slowwave.text.spans import MIN_WORDS
@@ -162,15 +162,14 @@ def show_pieces(line: Line, pieces: Sequence[str]) -> Line:
     places = [_find_place_of_note(distinct, note.about) for note in line.notes]
     placed = sorted(zip(places, line.notes, strict=True), key=lambda pair: pair[0])
     notes = tuple(note for place, note in placed if place)
-    shown = list[str]()
-    for at in range(len(distinct) + 1):
-        shown += distinct[at - 1 : at] if at else ()
-        shown += [note.text for place, note in placed if place == at > 0]
+    text = " ".join(distinct)
+    ends = [len(" ".join(distinct[:place])) for place, _ in placed if place]
     thens = [_split_words(note)[1] for note in notes]
-    own_words = (" ".join(distinct), *thens) if notes else ()
+    own_words = (text, *thens) if notes else ()
+    texts = (note.text for note in notes)
     return replace(
         line,
-        text=" ".join(shown),
+        text=put_notes(text, zip(ends, texts, strict=True)),
         own_words=tuple(filter(None, own_words)),
         pieces=distinct,
         notes=notes,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from slowwave.recall.release.said import find_words
+from slowwave.recall.release.said import find_words, put_notes
 from slowwave.schemas.vocabulary import Role
 from slowwave.text.cells import shorten_text
 from slowwave.text.times.days import get_utc_offset
@@ -366,9 +366,7 @@ def mark_sentences(text: str, changes: Iterable[Change]) -> str:
             while text[end : end + 1] and text[end] in SENTENCE_ENDS:
                 end += 1
             places.append((end, change.note))
-    for end, note in sorted(places, reverse=True):
-        text = f"{text[:end]} {note}{text[end:]}"
-    return text
+    return put_notes(text, places)
 
 
 def has_words(text: str, claim: str) -> bool:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from slowwave.flows.ledgers import LEDGERS
 from slowwave.flows.status import collect_status
-from slowwave.recall.hits import Hit, Hits
+from slowwave.recall.hits import STOPPED, Hit, Hits
 from slowwave.recall.live import find_pending_corrections
 from slowwave.recall.views.browse import list_claims, name_sessions, name_topics
 from slowwave.recall.views.compare import read_decisions
@@ -121,22 +121,21 @@ def search(
     status: Annotated[
         str, "Only what is active, superseded or not yet distilled."
     ] = "",
+    everything: Annotated[str, "Anything: also hits of other matters."] = "",
     after: After = 0,
     **filters: Unpack[Filters],
 ) -> Data:
-    """Return the hits of a query with their facets; without a query, the newest claims."""
+    """Return the hits of a query with their facets; without a query, the newest claims.
+
+    The hits end where those of `recall` do, unless everything is asked for.
+    """
     given: Data = {name: value for name, value in filters.items() if value}
     facets = dict[str, list[tuple[str, int]]]()
     end = after + ROWS // 2
     if q:
-        # one page more than the one shown, up to 250 hits
-        most = max(ROWS, min(after + ROWS, 250))
-        hits = at.memory.recall(q, most, everything=True, **given)
-        passed = _select_hits(hits, topic, status)
-        facets = _count_facets(
-            passed,
-            at.view.projects,
-        )
+        hits = _recall_page(at, q, after, given, everything)
+        passed = _select_hits(hits, topic, status, everything)
+        facets = _count_facets(passed, at.view.projects)
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:
         hits = Hits()
@@ -150,15 +149,30 @@ def search(
         )
     _mark_hits(at, rows, q)
     return {
-        "asked": {"q": q, "topic": topic, "status": status, **given},
+        "asked": {
+            "q": q,
+            "topic": topic,
+            "status": status,
+            "everything": everything,
+            **given,
+        },
         "facets": facets,
         "hits": rows[: ROWS // 2],
         "caveat": hits.caveat,
+        "stopped": hits.stopped,
         "reason": None if rows else hits.reason or "no claim passes these conditions",
         "warnings": list(hits.warnings),
         "next": end if len(rows) > ROWS // 2 else None,
         "release": at.view.release.name,
     }
+
+
+def _recall_page(
+    at: Explorer, query: str, after: int, given: Data, everything: str
+) -> Hits:
+    """Return the hits of a query: one page more than the one shown, up to 250."""
+    most = max(ROWS, min(after + ROWS, 250))
+    return at.memory.recall(query, most, everything=bool(everything), **given)
 
 
 def _mark_hits(at: Explorer, rows: Sequence[Row], query: str) -> None:
@@ -206,12 +220,17 @@ def _describe_hit(hits: Hits, hit: Hit) -> Data:
     }
 
 
-def _select_hits(hits: Hits, topic: str, status: str) -> list[Hit]:
-    """Return the hits of a topic and status, if these are given; few if none is surely about the query."""
+def _select_hits(hits: Hits, topic: str, status: str, everything: str) -> list[Hit]:
+    """Return the hits of a topic and status, if these are given.
+
+    Unless everything is asked for, few are returned if none is surely about the query, and `stopped` says so.
+    """
     passed = [
         hit for hit in hits if topic in ("", hit.topic) and status in ("", hit.status)
     ]
-    return passed[:UNSURE] if hits.caveat else passed
+    few = passed[:UNSURE] if hits.caveat and not everything else passed
+    hits.stopped = STOPPED if len(few) < len(passed) else hits.stopped
+    return few
 
 
 def _list_newest(

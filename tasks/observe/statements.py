@@ -72,12 +72,12 @@ CATEGORIES = {
     },
     "personal": {
         "rule": "preference",
-        "decision": "preference",
+        "decision": "decision",
         "preference": "preference",
         "plan": "plan",
         "fact": "fact",
         "correction": "fact",
-        "refused": "preference",
+        "refused": "decision",
         "report": "event",
     },
 }

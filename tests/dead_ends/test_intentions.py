@@ -102,6 +102,21 @@ def test_the_day_that_a_text_waits_for(
     assert find_coming_day(text, WEDNESDAY, of_plan=of_plan) == day
 
 
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("payment is due in 14 days", None),
+        ("eine Rechnung ist in 30 Tagen zu zahlen", None),
+        ("the rent is due tomorrow", date(2026, 5, 7)),
+        ("the visa runs out on 12 June, payment is due in 14 days", date(2026, 6, 12)),
+    ],
+)
+def test_what_always_holds_has_a_term_and_no_counted_day(
+    text: str, day: date | None
+) -> None:
+    assert find_coming_day(text, WEDNESDAY, counted=False) == day
+
+
 def intend(**known: Any) -> Intention:
     empty: dict[str, Any] = {
         "id": "c1",

@@ -10,14 +10,18 @@ import pytest
 
 from slowwave import Memory
 from slowwave.engines.encoders.protocol import HashEncoder
+from slowwave.flows.nightly import run_night
 from slowwave.recall.release.view import compute_confidences
+from slowwave.recall.views.browse import name_sessions
 from slowwave.schemas.errors import UsageError
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, MERGES, TOPICS
 from slowwave.store import Store
 from slowwave.store.publishing import publish
 from slowwave.tasks.changes.task import write_chains
 from tests.command_line import typed
 from tests.recall_store import START, add, claim_row
+from tests.talk_files import session
 
 
 @pytest.fixture(scope="module")
@@ -278,3 +282,25 @@ def test_a_topic_is_told_by_strength_and_by_week_up_to_the_newest_claim(
     )
     with pytest.raises(UsageError, match="at least 1"):
         memory.topics(weeks=0)
+
+
+def test_a_session_is_named_by_what_says_something_by_itself(tmp_path: Path) -> None:
+    asked = (
+        "What would you do. The gauges of the harbour send a reading every six minutes."
+    )
+    vague = [
+        ("user", "What would you do."),
+        ("assistant", "Tell me more."),
+        ("user", "The ferry office always answers letters on Mondays."),
+        ("assistant", "Good to know."),
+    ]
+    telling = [("user", asked), ("assistant", "I would average them.")]
+    talks = tmp_path / "talks"
+    paths = [session(talks, "vague", 2, vague), session(talks, "telling", 3, telling)]
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    run_night(paths, settings).check_complete()
+    view = Memory.open(settings.store).get_view()
+    keys = {native: key for key, native in view.native_sessions.items()}
+    names = name_sessions(view, list(keys.values()))
+    assert names[keys["telling"]].startswith("The gauges of the harbour")
+    assert names[keys["vague"]].startswith("The ferry office always answers")

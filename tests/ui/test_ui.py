@@ -342,6 +342,22 @@ def test_words_of_the_question_are_marked_and_few_hits_shown_where_none_is_sure(
     assert (unsure["caveat"] is None, len(unsure["hits"]) <= 5) == (False, True)
 
 
+def test_a_search_stops_where_recall_stops_and_shows_all_on_request(
+    site: Served, browser: Any
+) -> None:
+    asked = "which port does tidepool use"
+    hits = site.explorer.memory.recall(asked, 50)
+    assert hits.stopped
+    most = 25 if hits.confident else 5
+    page = enter(browser, site).go(f"/search?{urlencode({'q': asked})}")
+    shown = page.locator("ol.rows > li").count()
+    assert shown == min(len(hits), most)
+    page.get_by_role("link", name="Show all").click()
+    page.wait_for_url("**everything=yes*")
+    assert page.locator("ol.rows > li").count() > shown
+    assert page.get_by_role("link", name="Show all").count() == 0
+
+
 def test_code_spans_are_rendered_also_across_a_mark_and_are_still_text() -> None:
     marked = show_pieces([("Set `new ", None), ("Date", True), ("`, not `<b>`", None)])
     assert marked == [

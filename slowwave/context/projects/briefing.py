@@ -424,11 +424,18 @@ def collect_facts(
     """
     # without a workspace, confidence only sorts the claims
     settled = tuple(dict.fromkeys((*SETTLED, *PERSONAL)))
-    categories, confidence = (settled, None) if places else (PERSONAL, 0.0)
+    everyday = (*PERSONAL, "decision")
+    categories, confidence = (settled, None) if places else (everyday, 0.0)
     claims = collect_standing_claims(
         view=view, places=places, categories=categories, min_confidence=confidence
     )
-    claims = [claim for claim in claims if claim.id not in corrected]
+    claims = [
+        claim
+        for claim in claims
+        if claim.id not in corrected
+        # what was decided in a project is of that project
+        and (places or claim.category in PERSONAL or claim.workspace is None)
+    ]
     claims = _put_unheaded_last(claims) if places else claims
     replaced = {
         row["chain_id"] for row in view.chains.claims.values() if is_superseded(row)

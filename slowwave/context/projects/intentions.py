@@ -866,9 +866,14 @@ def _may_wait(claim: StandingClaim) -> bool:
 
 
 def _find_due(claim: StandingClaim) -> date | None:
-    """Return the coming day that a claim names, but for a day of what it corrects."""
+    """Return the coming day that a claim names, but for a day of what it corrects.
+
+    Only a plan's days are counted from when it was said: "payment is due in 14 days" is a term.
+    """
     at = claim.source.at
-    return find_coming_day(cut_subject(claim.text), at) if at else None
+    is_plan = claim.category == PLAN
+    text = cut_subject(claim.text)
+    return find_coming_day(text, at, counted=is_plan) if at else None
 
 
 @dataclass(frozen=True)

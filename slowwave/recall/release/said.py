@@ -1,4 +1,4 @@
-"""Find where a message states a claim, and hide what a person left out.
+"""Find where a message states a claim, put notes there, and hide what a person left out.
 
 A claim's quote may span a neighbouring sentence that was taken as its reason. So its own words are looked up, and its
 quote only if those do not stand in the message.
@@ -63,6 +63,16 @@ def find_statement(
 ) -> list[Span]:
     """Return where a text states a claim: each place of its own words, else of its quote."""
     return find_words(text, summary) or find_words(text, quote, LETTER)
+
+
+def put_notes(text: str, notes: Iterable[tuple[int, str]]) -> str:
+    """Return a text with notes in it, each behind the place that it names; of several at one place in their order."""
+    shown = ""
+    done = 0
+    for at, note in sorted(notes, key=lambda one: one[0]):
+        shown += f"{text[done:at]} {note}"
+        done = at
+    return shown + text[done:]
 
 
 @dataclass

@@ -30,7 +30,7 @@ from rapidfuzz.distance import JaroWinkler, Prefix
 from slowwave.engines.encoders.protocol import MULTILINGUAL
 from slowwave.recall.hits import CONFIDENT, CodeCheck, Kind, Successor, has_words
 from slowwave.recall.query import Ints, Mask, is_of_session
-from slowwave.recall.release.said import Omissions, collect_left_out
+from slowwave.recall.release.said import Omissions, collect_left_out, put_notes
 from slowwave.recall.release.tables import (
     ClaimIndex,
     LRUCache,
@@ -272,8 +272,7 @@ def mark_changes(
         own_sessions: ids of sessions whose claims change a text, but are not quoted.
     """
     text = chains.hide_excluded(scope, text)
-    marked = ""
-    done = 0
+    notes = list[tuple[int, str]]()
     # the claims in scope that changed, the certain changes first
     changed = [
         row
@@ -300,9 +299,8 @@ def mark_changes(
             note = format_later(chains.make_successor(later), likely, beside)
             # before its full stop, so that the note is of the sentence
             end = sentence.start + len(sentence.text.rstrip(SENTENCE_ENDS))
-            marked = f"{marked}{text[done:end]} {note}"
-            done = end
-    return marked + text[done:]
+            notes.append((end, note))
+    return put_notes(text, notes)
 
 
 def format_later(

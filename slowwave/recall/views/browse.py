@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import and_
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.hits import CodeCheck, Shown
+from slowwave.recall.hits import LEANING_WORDS, CodeCheck, Shown
 from slowwave.recall.query import parse_bound, parse_share, refuse_unknown_filters
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import explain_unknown_category
@@ -32,8 +32,10 @@ from slowwave.schemas.tables import (
 from slowwave.schemas.vocabulary import MODEL_KEY, Origin, Status
 from slowwave.text.cells import shorten_text
 from slowwave.text.pyramid import MASTER
+from slowwave.text.sentences import split_sentences
 from slowwave.text.summarise import ASKED, split_told_parts
 from slowwave.text.times.days import localise
+from slowwave.text.words import extract_content_words
 from slowwave.text.workspaces import anchor_workspace, require_workspaces
 
 FENCE = 1.5
@@ -381,8 +383,11 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
 
 
 def name_sessions(view: View, keys: Sequence[str]) -> dict[str, str]:
-    """Return the name of each session: its title, or what was asked in it first, or what a person said first, or its id
-    in its transcript.
+    """Return the name of each session: its title, or what was asked in it or said by a person first, or its id in its
+    transcript.
+
+    Sentences that are understood only beside others ("what would you do.") are passed over. If there are no others, the
+    surest claim of the session is its name.
     """
     inside = pc.field("scope_id").isin(pa.array(keys, pa.string()))
     masters = inside & (pc.field("tier") == MASTER)
@@ -393,13 +398,27 @@ def name_sessions(view: View, keys: Sequence[str]) -> dict[str, str]:
     }
     sessions = view.read_by_id(SESSIONS, keys, ["title", "native_id"])
     unnamed = [key for key in keys if not asked.get(key)]
-    told = {**asked, **_find_first_words(view, unnamed)}
+    first = {**asked, **_find_first_words(view, unnamed)}
+    telling = {key: _skip_leaning(text) for key, text in first.items()}
+    vague = [key for key in keys if not telling.get(key)]
+    surest = _find_surest_claims(view, "session_id", vague) if vague else {}
+    told = {
+        key: telling.get(key) or surest.get(key) or first.get(key, "") for key in keys
+    }
     return {
         key: row["title"]
-        or shorten_text(" ".join(told.get(key, "").split()), NAME_CHARS)
+        or shorten_text(" ".join(told[key].split()), NAME_CHARS)
         or row["native_id"]
         for key, row in sessions.items()
     }
+
+
+def _skip_leaning(text: str) -> str:
+    """Return a text from its first sentence on that says something by itself; empty without one."""
+    for sentence in split_sentences(text):
+        if len(set(extract_content_words(sentence.text))) > LEANING_WORDS:
+            return text[sentence.start :]
+    return ""
 
 
 def _find_first_words(
@@ -426,7 +445,7 @@ def name_topics(view: View, topics: Sequence[str]) -> dict[str, str]:
     """Return by topic the name that a model gave it, else its surest claim, else the words that its claims share."""
     columns = ["name", "purpose", "step_key"]
     rows = view.read_by_id(TOPICS, topics, columns)
-    surest = _find_surest_claims(view, rows) if rows else {}
+    surest = _find_surest_claims(view, "topic_id", rows) if rows else {}
     return {
         key: row["name"]
         if row["name"] and row["step_key"].startswith(MODEL_KEY)
@@ -435,12 +454,14 @@ def name_topics(view: View, topics: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _find_surest_claims(view: View, topics: Collection[str]) -> dict[str, str]:
-    """Return by topic what its surest active claim says; of equals the latest."""
-    where = (pc.field("status") == Status.ACTIVE) & pc.field("topic_id").isin(
-        sorted(topics)
-    )
-    columns = ["claim_id", "topic_id", "observed_at", "summary"]
+def _find_surest_claims(
+    view: View,
+    scope: Literal["topic_id", "session_id"],
+    keys: Collection[str],
+) -> dict[str, str]:
+    """Return by topic or session what its surest active claim says; of equals the latest."""
+    where = (pc.field("status") == Status.ACTIVE) & pc.field(scope).isin(sorted(keys))
+    columns = ["claim_id", scope, "observed_at", "summary"]
     claims = view.read(CLAIMS, columns, where)
     ids = claims["claim_id"].to_pylist()
     sure = view.look_up_confidences(ids)
@@ -449,11 +470,11 @@ def _find_surest_claims(view: View, topics: Collection[str]) -> dict[str, str]:
     )
     order = ("sure", "observed_at", "claim_id")
     ranked = ranked.sort_by([(name, "ascending") for name in order])
-    # of a topic the last
+    # of each the last
     said = dict(
-        zip(*ranked.select(["topic_id", "summary"]).to_pydict().values(), strict=True)
+        zip(*ranked.select([scope, "summary"]).to_pydict().values(), strict=True)
     )
-    return {topic: " ".join(summary.split()) for topic, summary in said.items()}
+    return {key: " ".join(summary.split()) for key, summary in said.items()}
 
 
 def _count_weekly(view: View, weeks: int) -> defaultdict[str, list[int]]:

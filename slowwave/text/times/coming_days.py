@@ -81,6 +81,7 @@ def find_coming_day(
     said_at: datetime,
     *,
     of_plan: bool = False,
+    counted: bool = True,
 ) -> date | None:
     """Return the earliest day that a text names and that is later than when it was said; None if it names none.
 
@@ -90,12 +91,15 @@ def find_coming_day(
         of_plan: count the name of a weekday as the next such day (it may as well be the last one), a day of the month
             by itself, and of a month or quarter its first day, or that of the part that is named; where no date is. A
             weekend begins on Saturday.
+        counted: count days from then on ("in 14 days"). What always holds may have them as a term.
     """
     said_on = said_at.astimezone().date()
     days = [*_list_dates(text, said_on)]
     foreign = find_foreign_times(text, of_plan=True)
     relative = [
-        named for named in find_relative_days(text, said_on) if named.first is not None
+        named
+        for named in find_relative_days(text, said_on)
+        if named.first is not None and (counted or not named.is_count)
     ]
     for named in relative:
         if not named.is_rough:
