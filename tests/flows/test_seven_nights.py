@@ -91,23 +91,29 @@ def week_of_changes(request: Request) -> Any:
     }
 
 
-def split_by_day(folder: Path, nights: int) -> Iterator[Path]:
-    """A folder of transcripts for each night, a file a session: all that was said up to then."""
-    job = Job(Settings(store=folder / "vault", embeddings=False), "read")
+COLUMNS = ["session_id", "message_id", "role", "speaker", "workspace", "ts"]
+
+
+@pytest.fixture(scope="module")
+def spoken(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What is said in the samples, in order."""
+    vault = tmp_path_factory.mktemp("spoken") / "vault"
+    job = Job(Settings(store=vault, embeddings=False), "read")
     read_transcripts(job, [SAMPLES])
-    columns = ["session_id", "message_id", "role", "speaker", "workspace", "ts"]
-    spoken = job.store.read(
+    messages = job.store.read(
         MESSAGES,
-        [*columns, "text", "seq"],
+        [*COLUMNS, "text", "seq"],
         pc.field("origin").isin([*map(str, SPOKEN)]),
     )
-    rows = [
-        row
-        for row in spoken.sort_by(
-            [("ts", "ascending"), ("seq", "ascending")]
-        ).to_pylist()
-        if row["text"] and row["ts"]
-    ]
+    order = [("ts", "ascending"), ("seq", "ascending")]
+    rows = messages.sort_by(order).to_pylist()
+    return [row for row in rows if row["text"] and row["ts"]]
+
+
+def split_by_day(
+    rows: list[dict[str, Any]], folder: Path, nights: int
+) -> Iterator[Path]:
+    """A folder of transcripts for each night, a file a session: all that was said up to then."""
     (said := folder / "said").mkdir()
     for days in np.array_split(
         np.array(sorted({row["ts"].date() for row in rows})), nights
@@ -116,7 +122,7 @@ def split_by_day(folder: Path, nights: int) -> Iterator[Path]:
         for session in {
             row["session_id"] for row in told if row["ts"].date() >= days[0]
         }:
-            lines = ({name: row[name] for name in columns if row[name] is not None} | {"content": row["text"]}
+            lines = ({name: row[name] for name in COLUMNS if row[name] is not None} | {"content": row["text"]}
                      for row in told if row["session_id"] == session)  # fmt: skip
             (said / f"{session[:16]}.jsonl").write_bytes(
                 b"\n".join(map(orjson.dumps, lines)) + b"\n"
@@ -125,10 +131,10 @@ def split_by_day(folder: Path, nights: int) -> Iterator[Path]:
 
 
 def do_nights(
-    settings: Settings, folder: Path, nights: int
+    settings: Settings, rows: list[dict[str, Any]], folder: Path, nights: int
 ) -> Iterator[dict[str, Any]]:
     """What stands in the store after each night, and what its report says of topics and summaries."""
-    for said in split_by_day(folder, nights):
+    for said in split_by_day(rows, folder, nights):
         report, store = (
             run_night([said], settings),
             Store.open(settings.store, settings.space),
@@ -159,30 +165,32 @@ def do_nights(
         }
 
 
-def do_week(folder: Path, script: str) -> tuple[Store, list[dict[str, Any]]]:
+def do_week(
+    rows: list[dict[str, Any]], folder: Path, script: str
+) -> tuple[Store, list[dict[str, Any]]]:
     """The store after a week with a scripted model, and figures of each night."""
     settings = Settings(
         store=folder / "store", encoder="hash-384", llm=f"scripted:tests.flows.test_seven_nights:{script}",
         gists="llm", keywords={"top": 0}, extract={"gist_words": 200},
     )  # fmt: skip
-    nights = list(do_nights(settings, folder, 7))
+    nights = list(do_nights(settings, rows, folder, 7))
     return Store.open(settings.store), nights
 
 
 @pytest.fixture(scope="module")
 def after(
-    tmp_path_factory: pytest.TempPathFactory,
+    spoken: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Store, list[dict[str, Any]]]:
     """A week in which the model finds no change."""
-    return do_week(tmp_path_factory.mktemp("week"), "week")
+    return do_week(spoken, tmp_path_factory.mktemp("week"), "week")
 
 
 @pytest.fixture(scope="module")
 def changed(
-    tmp_path_factory: pytest.TempPathFactory,
+    spoken: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Store, list[dict[str, Any]]]:
     """A week in which it finds many."""
-    return do_week(tmp_path_factory.mktemp("changed"), "week_of_changes")
+    return do_week(spoken, tmp_path_factory.mktemp("changed"), "week_of_changes")
 
 
 @pytest.mark.parametrize(("week", "least_lost"), [("after", 0), ("changed", 4)])
