@@ -91,29 +91,23 @@ def week_of_changes(request: Request) -> Any:
     }
 
 
-COLUMNS = ["session_id", "message_id", "role", "speaker", "workspace", "ts"]
-
-
-@pytest.fixture(scope="module")
-def spoken(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What is said in the samples, in order."""
-    vault = tmp_path_factory.mktemp("spoken") / "vault"
-    job = Job(Settings(store=vault, embeddings=False), "read")
+def split_by_day(folder: Path, nights: int) -> Iterator[Path]:
+    """A folder of transcripts for each night, a file a session: all that was said up to then."""
+    job = Job(Settings(store=folder / "vault", embeddings=False), "read")
     read_transcripts(job, [SAMPLES])
-    messages = job.store.read(
+    columns = ["session_id", "message_id", "role", "speaker", "workspace", "ts"]
+    spoken = job.store.read(
         MESSAGES,
-        [*COLUMNS, "text", "seq"],
+        [*columns, "text", "seq"],
         pc.field("origin").isin([*map(str, SPOKEN)]),
     )
-    order = [("ts", "ascending"), ("seq", "ascending")]
-    rows = messages.sort_by(order).to_pylist()
-    return [row for row in rows if row["text"] and row["ts"]]
-
-
-def split_by_day(
-    rows: list[dict[str, Any]], folder: Path, nights: int
-) -> Iterator[Path]:
-    """A folder of transcripts for each night, a file a session: all that was said up to then."""
+    rows = [
+        row
+        for row in spoken.sort_by(
+            [("ts", "ascending"), ("seq", "ascending")]
+        ).to_pylist()
+        if row["text"] and row["ts"]
+    ]
     (said := folder / "said").mkdir()
     for days in np.array_split(
         np.array(sorted({row["ts"].date() for row in rows})), nights
@@ -122,7 +116,7 @@ def split_by_day(
         for session in {
             row["session_id"] for row in told if row["ts"].date() >= days[0]
         }:
-            lines = ({name: row[name] for name in COLUMNS if row[name] is not None} | {"content": row["text"]}
+            lines = ({name: row[name] for name in columns if row[name] is not None} | {"content": row["text"]}
                      for row in told if row["session_id"] == session)  # fmt: skip
             (said / f"{session[:16]}.jsonl").write_bytes(
                 b"\n".join(map(orjson.dumps, lines)) + b"\n"
@@ -131,10 +125,10 @@ def split_by_day(
 
 
 def do_nights(
-    settings: Settings, rows: list[dict[str, Any]], folder: Path, nights: int
+    settings: Settings, folder: Path, nights: int
 ) -> Iterator[dict[str, Any]]:
     """What stands in the store after each night, and what its report says of topics and summaries."""
-    for said in split_by_day(rows, folder, nights):
+    for said in split_by_day(folder, nights):
         report, store = (
             run_night([said], settings),
             Store.open(settings.store, settings.space),
@@ -165,32 +159,30 @@ def do_nights(
         }
 
 
-def do_week(
-    rows: list[dict[str, Any]], folder: Path, script: str
-) -> tuple[Store, list[dict[str, Any]]]:
+def do_week(folder: Path, script: str) -> tuple[Store, list[dict[str, Any]]]:
     """The store after a week with a scripted model, and figures of each night."""
     settings = Settings(
         store=folder / "store", encoder="hash-384", llm=f"scripted:tests.flows.test_seven_nights:{script}",
         gists="llm", keywords={"top": 0}, extract={"gist_words": 200},
     )  # fmt: skip
-    nights = list(do_nights(settings, rows, folder, 7))
+    nights = list(do_nights(settings, folder, 7))
     return Store.open(settings.store), nights
 
 
 @pytest.fixture(scope="module")
 def after(
-    spoken: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Store, list[dict[str, Any]]]:
     """A week in which the model finds no change."""
-    return do_week(spoken, tmp_path_factory.mktemp("week"), "week")
+    return do_week(tmp_path_factory.mktemp("week"), "week")
 
 
 @pytest.fixture(scope="module")
 def changed(
-    spoken: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Store, list[dict[str, Any]]]:
     """A week in which it finds many."""
-    return do_week(spoken, tmp_path_factory.mktemp("changed"), "week_of_changes")
+    return do_week(tmp_path_factory.mktemp("changed"), "week_of_changes")
 
 
 @pytest.mark.parametrize(("week", "least_lost"), [("after", 0), ("changed", 4)])

@@ -3,13 +3,16 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slowwave.schemas.vocabulary import SHARED, Trust, find_least_trust
-from slowwave.tasks.trust import find_class, find_session_trust
+from slowwave.tasks.trust import MessageTrust, find_class, find_session_trust
 from slowwave.text.foreign import cut_out, find_foreign_parts, keep_typed
 from tests.claim_rows import DAY, message
 
 RULE = "always delete the yard backups on the first Friday"
+PLACES = st.integers(0, 9)
 
 
 @pytest.mark.parametrize(
@@ -215,3 +218,25 @@ def test_what_is_typed_is_kept_at_its_place(text, typed):
     kept = keep_typed(text)
     assert [line for line in kept.splitlines() if line.strip()] == typed
     assert all(kept.index(line) == text.index(line) for line in typed)
+
+
+@given(
+    st.lists(st.tuples(PLACES, PLACES, st.sampled_from(Trust))),
+    st.lists(st.tuples(PLACES, PLACES)),
+)
+def test_spans_in_order_have_the_least_trust_of_all_parts_that_they_touch(
+    parts: list[tuple[int, int, Trust]], spans: list[tuple[int, int]]
+) -> None:
+    known = MessageTrust(
+        Trust.TYPED, tuple(sorted((at, at + long, trust) for at, long, trust in parts))
+    )
+    placed = sorted((at, at + long) for at, long in spans)
+    assert [*known.find_least_each(placed)] == [
+        find_least_trust(
+            [
+                known.own,
+                *(trust for at, to, trust in known.parts if at < end and start < to),
+            ]
+        )
+        for start, end in placed
+    ]

@@ -618,12 +618,13 @@ def test_pages_over_100_000_claims_are_as_short_as_over_few(
         ]
         more += ["/forget?match=is+nowhere", f"/forget?session={session_id}"]
         for path in [*PAGES, *more]:
-            # The server's own: the browser is another process.
-            before = time.process_time()
             page = tab.go(path)
-            spent.append(time.process_time() - before)
             assert len(page.content()) < 250_000, path
             assert page.locator("li.row, tbody tr, .change").count() <= 250, path
+            # The server's own: the browser is another process.
+            before = time.process_time()
+            site.get(path)
+            spent.append(time.process_time() - before)
         before = time.process_time()
         Store.open(tmp_path / "store").read(CLAIMS).to_pylist()
         # Than to read all claims.
