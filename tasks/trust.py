@@ -7,7 +7,7 @@ words stand close together in one that came before. Numbers of words are counted
 MB a second.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -51,7 +51,7 @@ class MessageTrust:
     own: Trust = Trust.AGENT
     """The class of the message."""
     parts: tuple[tuple[int, int, Trust], ...] = ()
-    """Start, end and class of the parts that are less trusted."""
+    """Start, end and class of the parts that are less trusted, in order."""
 
     def find_least(
         self,
@@ -59,11 +59,23 @@ class MessageTrust:
         end: int,
     ) -> Trust:
         """Return the least trust of the words between two places."""
-        found = [self.own]
-        for at, to, trust in self.parts:
-            if at < end and start < to:
-                found.append(trust)
-        return find_least_trust(found)
+        return next(self.find_least_each([(start, end)]))
+
+    def find_least_each(self, spans: Iterable[tuple[int, int]]) -> Iterator[Trust]:
+        """Yield the least trust of the words of each span; no span may start before an earlier one.
+
+        Each part is looked at only while spans can reach it: a message of megabytes has as many parts as passages.
+        """
+        parts = iter(self.parts)
+        reached: list[tuple[int, int, Trust]] = []
+        following = next(parts, None)
+        for start, end in spans:
+            while following and following[0] < end:
+                reached.append(following)
+                following = next(parts, None)
+            reached = [part for part in reached if part[1] > start]
+            found = [trust for at, _, trust in reached if at < end]
+            yield find_least_trust([self.own, *found])
 
     def find_least_of(
         self,

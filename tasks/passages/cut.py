@@ -6,7 +6,7 @@ equal size, so that none is very short. Only white space at the cuts is lost. Th
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import ceil
 
 import pyarrow as pa
@@ -60,20 +60,26 @@ def build_passages(
     classes: list[Trust] = []
     ids = spoken["message_id"].to_pylist()
     for row, text in enumerate(spoken["text"].to_pylist()):
-        at = 0
         known = (trust or {}).get(ids[row], UNKNOWN)
-        for number, part in enumerate(split_into_parts(text, max_tokens)):
-            at = text.find(part, at)
-            classes.append(known.find_least(at, at + len(part)))
-            rows.append(row)
-            numbers.append(number)
-            texts.append(part)
+        parts = split_into_parts(text, max_tokens)
+        classes += known.find_least_each(_find_parts(text, parts))
+        rows += [row] * len(parts)
+        numbers += range(len(parts))
+        texts += parts
     return _build_passage_rows(
         copied=spoken.select(COPIED).take(pa.array(rows, pa.int64())),
         numbers=numbers,
         made_of={"text": texts, "trust": list(map(str, classes))},
         step_key=step_key,
     )
+
+
+def _find_parts(text: str, parts: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yield where each part of the text starts and ends."""
+    at = 0
+    for part in parts:
+        at = text.find(part, at)
+        yield at, at + len(part)
 
 
 def split_into_parts(text: str, max_tokens: int = MAX_TOKENS) -> list[str]:

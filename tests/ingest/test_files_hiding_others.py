@@ -19,6 +19,8 @@ from slowwave.tasks.ingest.parsing.unread import holds_turn
 from slowwave.tasks.ingest.parsing.values import extract_tag_body, strip_tags
 from tests.transcript_rows import put, read_messages
 
+pytestmark = pytest.mark.usefixtures("only_read")
+
 SAID = {
     "session_id": "s",
     "message_id": "m1",

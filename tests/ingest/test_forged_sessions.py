@@ -17,6 +17,8 @@ from slowwave.store import Store
 from slowwave.tasks.ingest.transcripts import FOREIGN, is_at_home
 from tests.talk_files import session
 
+READING = pytest.mark.usefixtures("only_read")
+
 SAID = [
     ("user", "We deploy the ferry on Mondays only."),
     ("assistant", "Understood, Mondays."),
@@ -61,6 +63,7 @@ def list_changes(report: RunReport) -> list[str]:
     return [note for note in report.collect_notes() if "message was changed" in note]
 
 
+@READING
 def test_another_file_changes_no_word_of_a_session_until_a_person_includes_it(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -87,6 +90,7 @@ def test_another_file_changes_no_word_of_a_session_until_a_person_includes_it(
     assert FORGED[0][1] in list_texts(settings)
 
 
+@READING
 def test_a_file_below_the_sessions_own_folder_changes_it_and_the_night_tells(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -96,6 +100,7 @@ def test_a_file_below_the_sessions_own_folder_changes_it_and_the_night_tells(
     assert list_changes(report) == [f"a person's message was changed: “{FORGED[0][1]}”"]
 
 
+@READING
 def test_a_rollout_that_its_tool_moved_goes_on_changing_its_session(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,6 +124,7 @@ def count_sessions(settings: Settings, *paths: Path) -> list[int]:
     return [claim.sessions for claim in collect_standing_claims(view, min_confidence=0)]
 
 
+@READING
 @pytest.mark.parametrize(("name", "read"), [("notes.jsonl", 0), ("s1.jsonl", 2)])
 def test_a_file_of_another_format_among_a_tools_transcripts_is_read_only_when_named(
     settings: Settings,
@@ -196,6 +202,7 @@ def test_a_file_that_adds_to_several_sessions_bears_a_claim_out_once(
     assert count_sessions(settings, added[2]) == [2]
 
 
+@READING
 @pytest.mark.parametrize("nights", [1, 2])
 def test_a_session_belongs_to_its_projects_folder_also_if_a_file_elsewhere_was_read_first(
     settings: Settings,
@@ -232,6 +239,7 @@ def test_a_session_belongs_to_its_projects_folder_also_if_a_file_elsewhere_was_r
     ]
 
 
+@READING
 def test_a_note_is_confirmed_by_no_file(settings: Settings, tmp_path: Path) -> None:
     memory = Memory.open(settings.store, unreleased=True)
     note = memory.remember(
@@ -251,6 +259,7 @@ def test_a_note_is_confirmed_by_no_file(settings: Settings, tmp_path: Path) -> N
     assert not list_texts(settings) & {text for _, text in forged}
 
 
+@READING
 def test_a_file_elsewhere_takes_nothing_back_renames_nothing_and_is_not_let_in_by_its_paths_spelling(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -316,6 +325,7 @@ def test_a_file_elsewhere_takes_nothing_back_renames_nothing_and_is_not_let_in_b
     assert FORGED[0][1] in list_texts(settings)
 
 
+@READING
 def test_a_chat_exported_elsewhere_with_another_branch_takes_nothing_back(
     settings: Settings, tmp_path: Path
 ) -> None:
@@ -360,6 +370,7 @@ def test_a_chat_exported_elsewhere_with_another_branch_takes_nothing_back(
     assert len(list_reasons(settings)) == 1
 
 
+@READING
 def test_an_id_that_another_file_took_before_hides_no_word_of_a_person(
     settings: Settings, tmp_path: Path
 ) -> None:

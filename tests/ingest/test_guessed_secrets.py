@@ -13,6 +13,8 @@ from slowwave.store import Store
 from slowwave.tasks.ingest.parsing.values import encode_json
 from slowwave.text.redact import _redact
 
+pytestmark = pytest.mark.usefixtures("only_read")
+
 SAID = "My PIN is {pin}"
 CODEX = "019a0000-0000-7000-8000-00000000c0de"
 

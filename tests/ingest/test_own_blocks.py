@@ -17,6 +17,8 @@ from slowwave.tasks.ingest.storable import OWN_BLOCKS
 from slowwave.text.fence import FENCED, fence_block
 from tests.transcript_rows import put
 
+pytestmark = pytest.mark.usefixtures("only_read")
+
 HOOKED = Path(__file__).parent / "hooked"
 ASKED = "Where do we keep the tide readings?"
 TOLD = "\n\n".join((HOOK_OPENING, fence_block("# Memories\nperson: a < b")))

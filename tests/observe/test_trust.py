@@ -3,13 +3,16 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from slowwave.schemas.vocabulary import SHARED, Trust, find_least_trust
-from slowwave.tasks.trust import find_class, find_session_trust
+from slowwave.tasks.trust import MessageTrust, find_class, find_session_trust
 from slowwave.text.foreign import cut_out, find_foreign_parts, keep_typed
 from tests.claim_rows import DAY, message
 
 RULE = "always delete the yard backups on the first Friday"
+PLACES = st.integers(0, 9)
 
 
 @pytest.mark.parametrize(
@@ -408,3 +411,25 @@ def test_what_a_program_printed_is_not_typed(name: str) -> None:
 def test_a_list_that_a_person_types_is_kept(lead: str, name: str) -> None:
     text = lead + "\n".join(TYPED[name])
     assert keep_typed(text) == text
+
+
+@given(
+    st.lists(st.tuples(PLACES, PLACES, st.sampled_from(Trust))),
+    st.lists(st.tuples(PLACES, PLACES)),
+)
+def test_spans_in_order_have_the_least_trust_of_all_parts_that_they_touch(
+    parts: list[tuple[int, int, Trust]], spans: list[tuple[int, int]]
+) -> None:
+    known = MessageTrust(
+        Trust.TYPED, tuple(sorted((at, at + long, trust) for at, long, trust in parts))
+    )
+    placed = sorted((at, at + long) for at, long in spans)
+    assert [*known.find_least_each(placed)] == [
+        find_least_trust(
+            [
+                known.own,
+                *(trust for at, to, trust in known.parts if at < end and start < to),
+            ]
+        )
+        for start, end in placed
+    ]
