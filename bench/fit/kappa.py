@@ -4,8 +4,9 @@
 
 The first reading is the writer's own, in `statements_*.jsonl`; the second that of a reader who saw one session at a
 time, without its labels. Columns, a row a kind: statements that the *first* and the *second* reading call so, and
-Cohen's *kappa* of that kind against the rest. The last rows are of all kinds together, and of whether a statement
-*stands* beyond its session. The notes name the pairs of kinds that are confused most.
+Cohen's *kappa* of that kind against the rest. The last rows are of whether a statement *stands* beyond its session, of
+all kinds together, and of *for whom* a statement holds, if both readings say so. The notes name the pairs of kinds that
+are confused most.
 """
 
 import csv
@@ -13,6 +14,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.harness import LABELLED, Figures, Row, run
 from slowwave.schemas.errors import UsageError
@@ -21,8 +23,17 @@ from slowwave.tasks.observe.reader import KINDS
 SECOND = LABELLED / "second_readings.tsv"
 MOST = 8
 """Pairs of kinds that are named."""
-Label = tuple[str, bool]
-"""A statement's kind, and whether it stands."""
+
+
+class Label(NamedTuple):
+    """One reading of a statement."""
+
+    kind: str
+    stands: bool
+    whom: str
+    """For whom a standing statement holds: `all`, `speaker` or `other`; empty if the reading does not say."""
+
+
 Place = tuple[str, int, int, int]
 """The writer, the session among the writer's, the turn and the statement, each counted from 0."""
 
@@ -38,13 +49,15 @@ def measure(second: Path = SECOND, *, labels: Path = LABELLED) -> Figures:
     if missing:
         raise UsageError(f"no statement {missing[0]} in {labels}/statements_*.jsonl")
     pairs = [(first[place], label) for place, label in again.items()]
-    kinds = [(one, other) for (one, _), (other, _) in pairs]
+    kinds = [(one.kind, other.kind) for one, other in pairs]
     rows = [
         compare(kind, [(one == kind, other == kind) for one, other in kinds])
         for kind in KINDS
     ]
-    stand = [(one, other) for (_, one), (_, other) in pairs]
+    stand = [(one.stands, other.stands) for one, other in pairs]
+    whom = [(one.whom, other.whom) for one, other in pairs if one.whom and other.whom]
     rows += [compare("stands", stand), compare("all kinds", kinds)]
+    rows += [compare("for whom", whom)] if whom else []
     confused = Counter(frozenset(pair) for pair in kinds if len(set(pair)) > 1)
     notes = [
         f"{' / '.join(sorted(pair))}: {count}"
@@ -64,7 +77,9 @@ def read_first(labels: Path) -> dict[Place, Label]:
             for turn, said in enumerate(session["turns"]):
                 for at, one in enumerate(said.get("statements") or ()):
                     place = (writer, sessions[writer], turn, at)
-                    found[place] = (one["kind"], one["standing"])
+                    found[place] = Label(
+                        one["kind"], one["standing"], one.get("whom", "")
+                    )
             sessions[writer] += 1
     return found
 
@@ -79,7 +94,7 @@ def read_second(path: Path) -> dict[Place, Label]:
             int(row["session"]),
             int(row["turn"]),
             int(row["statement"]),
-        ): (row["kind"], row["standing"] == "true")
+        ): Label(row["kind"], row["standing"] == "true", row.get("whom") or "")
         for row in rows
     }
 
