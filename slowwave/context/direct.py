@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import datetime
-from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -51,15 +50,13 @@ from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
 from slowwave.recall.views.dead_ends import Tried, find_touched
 from slowwave.schemas.errors import READ_TROUBLE
-from slowwave.schemas.rows import MessageRow
+from slowwave.schemas.rows import MessageRow, PassageRow
 from slowwave.schemas.tables import (
-    CHAIN,
     CLAIMS,
     GISTS,
     MESSAGES,
     PASSAGES,
     TRUST,
-    ChainRow,
 )
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Role, Status, Trust, is_own
 from slowwave.text.times.days import localise
@@ -99,10 +96,6 @@ SHOWN = [
     "utc_offset",
     "workspace",
 ]
-
-
-class ReplyRow(MessageRow, ChainRow, total=False):
-    """A message with the chain of its passage."""
 
 
 def rank_messages(
@@ -173,61 +166,35 @@ def _rank_beside(
     others = _rank_others(
         view=view, query=query, hits=hits, likelihoods=likelihoods, named=named
     )
-    later = _rank_later(
-        view=view, query=query, hits=hits, likelihoods=likelihoods, named=named
-    )
-    replies = _rank_replies(
-        view=view, query=query, hits=hits, likelihoods=likelihoods, named=named
-    )
-    return [*others, *later, *replies]
-
-
-def _rank_later(
-    view: View,
-    query: Query,
-    hits: Sequence[Hit],
-    likelihoods: Mapping[str, float],
-    named: str | None,
-) -> list[Line]:
-    """Return persons' later messages about the matter of the first hits, if these are surely about the query."""
-    sure = [hit.id for hit in hits[:FIRST] if (hit.relevance or 0.0) >= CONFIDENT]
-    found = [
-        (key, passage)
-        for key, passages in find_later_passages(view, query, sure).items()
-        for passage in passages
-        if not _is_left_out(passage["text"], query)
-    ]
-    ids = [passage["message_id"] for _, passage in found]
-    rows = view.read_by_id(MESSAGES, ids, SHOWN)
-    lines = []
-    for key, passage in found:
-        row = cast(ReplyRow, {**rows[passage["message_id"]], **passage})
-        likelihood = _weigh_speaker(row, named, likelihoods[key] * CAME_LATER)
-        lines.append(
-            _make_reply_line(
-                view=view, row=row, relevance=likelihood, as_of=query.as_of
-            )
-        )
-    return lines
-
-
-def _rank_replies(
-    view: View,
-    query: Query,
-    hits: Sequence[Hit],
-    likelihoods: Mapping[str, float],
-    named: str | None,
-) -> list[Line]:
-    """Return the replies to the hits that ask: they may be the answer."""
+    later = _find_later(view, query, hits, likelihoods)
     asking = [hit.id for hit in hits if is_question(hit.text)]
+    replies = [
+        (passage, likelihoods[key] * FOLLOWS)
+        for key, passage in read_replies(view, query, asking).items()
+    ]
+    passages = _make_passage_lines(
+        view=view, passages=[*later, *replies], named=named, as_of=query.as_of
+    )
+    return [*others, *passages]
+
+
+def _find_later(
+    view: View,
+    query: Query,
+    hits: Sequence[Hit],
+    likelihoods: Mapping[str, float],
+) -> list[tuple[PassageRow, float]]:
+    """Return persons' later passages of the first hits' matter, if these are surely about the query, with their
+    likelihoods.
+    """
+    sure = [hit.id for hit in hits[:FIRST] if (hit.relevance or 0.0) >= CONFIDENT]
+    found = find_later_passages(view, query, sure)
+    hide = view.chains.hide_excluded
     return [
-        _make_reply_line(
-            view=view,
-            row=row,
-            relevance=_weigh_speaker(row, named, likelihoods[key] * FOLLOWS),
-            as_of=query.as_of,
-        )
-        for key, row in read_replies(view, query, asking).items()
+        (passage, likelihoods[key] * CAME_LATER)
+        for key, passages in found.items()
+        for passage in passages
+        if not _is_left_out(hide(passage["message_id"], passage["text"]), query)
     ]
 
 
@@ -395,17 +362,34 @@ def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _make_reply_line(
+def _make_passage_lines(
     view: View,
-    row: ReplyRow,
-    relevance: float,
+    passages: Iterable[tuple[PassageRow, float]],
+    named: str | None,
     as_of: datetime | None,
-) -> Line:
-    """Return a reply as a line, with a note of what changed since or refused it."""
-    text = view.chains.hide_excluded(row["message_id"], str(row["text"]))
-    changes = find_changes(view, {row["message_id"]: text}, as_of)
-    notes = _note_changes(changes.get(row["message_id"], ()))
-    return make_line(text, make_source(view, row), relevance, notes=notes)
+) -> list[Line]:
+    """Return passages with their likelihoods as lines, of each message the likeliest, with notes of what changed since
+    or refused it. All are read at once: each look into a table costs.
+    """
+    likeliest = dict[str, tuple[PassageRow, float]]()
+    for passage, likelihood in sorted(passages, key=lambda pair: -pair[1]):
+        likeliest.setdefault(passage["message_id"], (passage, likelihood))
+    texts = {
+        key: view.chains.hide_excluded(key, passage["text"])
+        for key, (passage, _) in likeliest.items()
+    }
+    changes = find_changes(view, texts, as_of)
+    rows = view.read_by_id(MESSAGES, list(texts), SHOWN)
+    return [
+        make_line(
+            text,
+            make_source(view, rows[key]),
+            _weigh_speaker(rows[key], named, likeliest[key][1]),
+            notes=_note_changes(changes.get(key, ())),
+        )
+        for key, text in texts.items()
+        if key in rows
+    ]
 
 
 def _make_message_line(
@@ -663,23 +647,20 @@ def read_replies(
     view: View,
     query: Query,
     ids: Sequence[str],
-) -> dict[str, ReplyRow]:
+) -> dict[str, PassageRow]:
     """Return the reply to each message: the next passage of its session, if another speaker says it and the query's
-    filters allow it. A reply is a row with the columns `SHOWN`, and the text and chain of its passage.
+    filters allow it. A reply is a row with its message's id and its text.
     """
+    if not ids:
+        return {}
     layout = view.passages
     keys = view.read_keys(MESSAGES)
     last = _find_answered_passages(view, query, ids)
     question_ids = keys.take(pa.array(layout.message[last])).to_pylist()
-    passages = view.take(
-        PASSAGES, layout.offsets[last + 1], ["message_id", "text", *CHAIN]
+    passages: list[PassageRow] = view.take(
+        PASSAGES, layout.offsets[last + 1], ["message_id", "text"]
     ).to_pylist()
-    rows = view.read_by_id(MESSAGES, [row["message_id"] for row in passages], SHOWN)
-    return {
-        key: cast(ReplyRow, {**rows[row["message_id"]], **row})
-        for key, row in zip(question_ids, passages, strict=True)
-        if row["message_id"] in rows
-    }
+    return dict(zip(question_ids, passages, strict=True))
 
 
 def _find_answered_passages(

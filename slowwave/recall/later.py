@@ -5,14 +5,15 @@ question's ("I send them on Fridays only"). So the later message is looked for f
 their vectors, and by the share of the older one's words that it has, by their rarity.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.query import Ints, Query
+from slowwave.recall.query import Ints, Mask, Query
 from slowwave.recall.release.tables import build_matrix, limit_blas_threads
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import mask_allowed_passages
@@ -28,6 +29,16 @@ NEAREST = 10
 """Passages nearest in meaning, whose words are compared too."""
 EACH = 2
 """Most later messages of one."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The passages of a message, and those of later sessions that are nearest to them in meaning."""
+
+    own: Ints
+    near: Ints
+    cosines: npt.NDArray[np.float32]
+    """A row for each near passage, a column for each own one."""
 
 
 def find_later_passages(
@@ -46,50 +57,77 @@ def find_later_passages(
     layout = view.passages
     keys = view.read_keys(MESSAGES)
     wanted = pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
-    messages = np.unique(layout.message[wanted[layout.message]])
+    places = np.flatnonzero(wanted[layout.message])
+    messages = layout.message[places]
     by_person = layout.mask_role(np.arange(len(layout.role)), Role.USER)
     allowed = mask_allowed_passages(view, query) & by_person
-    found = dict[str, list[PassageRow]]()
-    for message in messages.tolist():
-        own = np.flatnonzero(layout.message == message)
-        is_later = (
-            allowed
-            & (layout.workspace == layout.workspace[own[0]])
-            & (layout.moment > layout.moment[own[0]])
-            & (layout.session != layout.session[own[0]])
+    compared = {
+        keys[message].as_py(): _compare(
+            view, vectors, places[messages == message], allowed
         )
-        later = np.flatnonzero(is_later)
-        latest = later[np.argsort(layout.moment[later], kind="stable")[-LATEST:]]
-        if len(latest):
-            found[keys[message].as_py()] = _rank(view, vectors, own, latest)
-    return found
+        for message in np.unique(messages).tolist()
+    }
+    compared = {key: one for key, one in compared.items() if len(one.near)}
+    if not compared:
+        return {}
+    texts = _read_texts(view, compared.values())
+    words = {place: singular_words(row["text"]) for place, row in texts.items()}
+    return {key: _rank(one, texts, words) for key, one in compared.items()}
 
 
-def _rank(
+def _compare(
     view: View,
     vectors: pa.ChunkedArray,
     own: Ints,
-    later: Ints,
-) -> list[PassageRow]:
-    """Return the later passages that are most like one of some own passages, the likest first, of each message one."""
-    offsets = view.passages.offsets
-    texts = view.take(PASSAGES, offsets[own], ["text"])["text"].to_pylist()
-    words = list(map(singular_words, texts))
+    allowed: Mask,
+) -> Compared:
+    """Return the allowed passages that were said in later sessions and are nearest to some own ones."""
+    layout = view.passages
+    is_later = (
+        allowed
+        & (layout.workspace == layout.workspace[own[0]])
+        & (layout.moment > layout.moment[own[0]])
+        & (layout.session != layout.session[own[0]])
+    )
+    later = np.flatnonzero(is_later)
+    latest = later[np.argsort(layout.moment[later], kind="stable")[-LATEST:]]
     with limit_blas_threads():
-        cosines = _stack(vectors, offsets[later]) @ _stack(vectors, offsets[own]).T
-    near = np.argsort(-cosines.max(axis=1), kind="stable")[:NEAREST]
+        cosines = (
+            _stack(vectors, layout.offsets[latest])
+            @ _stack(vectors, layout.offsets[own]).T
+        )
+    nearest = np.argsort(-cosines.max(axis=1), kind="stable")[:NEAREST]
+    return Compared(own, latest[nearest], cosines[nearest])
+
+
+def _read_texts(
+    view: View,
+    compared: Iterable[Compared],
+) -> dict[int, PassageRow]:
+    """Return the text and message of each passage, by place; all are read at once, since each look costs."""
+    parts = [part for one in compared for part in (one.own, one.near)]
+    places = np.unique(np.concatenate(parts))
     rows: list[PassageRow] = view.take(
-        PASSAGES, offsets[later[near]], ["message_id", "text"]
+        PASSAGES, view.passages.offsets[places], ["message_id", "text"]
     ).to_pylist()
-    likeness = []
-    for at, row in zip(near, rows, strict=True):
-        said = singular_words(row["text"])
-        shares = [weigh_share(one, said) for one in words]
-        likeness.append(float((cosines[at] + shares).max()))
-    order = sorted(range(len(rows)), key=lambda at: -likeness[at])
+    return dict(zip(places.tolist(), rows, strict=True))
+
+
+def _rank(
+    compared: Compared,
+    texts: Mapping[int, PassageRow],
+    words: Mapping[int, Set[str]],
+) -> list[PassageRow]:
+    """Return the later passages that are most like one of the own passages, the likest first, of each message one."""
+    likeness = {}
+    for place, cosines in zip(compared.near.tolist(), compared.cosines, strict=True):
+        shares = [
+            weigh_share(words[own], words[place]) for own in compared.own.tolist()
+        ]
+        likeness[place] = float((cosines + shares).max())
     best = dict[str, PassageRow]()
-    for at in order:
-        best.setdefault(rows[at]["message_id"], rows[at])
+    for place in sorted(likeness, key=lambda place: -likeness[place]):
+        best.setdefault(texts[place]["message_id"], texts[place])
     return list(best.values())[:EACH]
 
 

@@ -129,8 +129,10 @@ def test_where_it_was_not_found_the_stale_message_tells_what_holds(
         for hit in memory.recall(PORT, 10, "message", everything=True)
         if "7070" in hit.text
     ]
-    (one,) = rank_messages(memory.get_view(), build_query(PORT, 10, "message"), stale)
-    assert one.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
+    query = build_query(PORT, 10, "message")
+    first, *later = rank_messages(memory.get_view(), query, stale)
+    assert first.text.endswith(f"(until 9 Mar 2026, then: {MOVED[:-1]})")
+    assert {line.text for line in later} == {MOVED, TALK[9][0][1]}
 
 
 def test_what_holds_is_a_message_found_with_the_stale_one_and_before_it(
