@@ -192,9 +192,10 @@ def erase_claims(store: Store, plan: Plan) -> None:
         if row["claim_id"] not in gone:
             members[row["canonical_id"]].append(row)
     freed = [(row, free_claim(row, gone, members[id_])) for id_, row in rows.items()]
+    linked: list[ClaimRow] = store.read_ids(CLAIMS, plan.linked).to_pylist()
     freed += [
         (row, {**row, "supersede_key": None})
-        for row in store.read_ids(CLAIMS, plan.linked).to_pylist()
+        for row in linked
         if row["claim_id"] not in rows
     ]
     _merge(store, CLAIMS, [new for old, new in freed if new != old])
