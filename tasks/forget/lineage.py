@@ -19,6 +19,7 @@ from slowwave.schemas.tables import (
     FILES,
     GISTS,
     LINES,
+    MERGES,
     MESSAGES,
     PASSAGES,
     QUARANTINE,
@@ -234,10 +235,19 @@ def _plan_claims(store: Store, plan: Plan, gone: set[str]) -> None:
     touched = touch(claims["evidence_sessions"], set(plan.sessions))
     borne_out = ids.filter(touched).to_pylist()
     plan.shrunk = sorted(set(borne_out).difference(plan.claims))
+    plan.linked = _find_linked(store, plan.claims)
     topics = store.read(TOPICS, ["topic_id", "samples"])
     sampled = topics["topic_id"].filter(touch(topics["samples"], plan.claims))
     assigned = claims["topic_id"].filter(lost).drop_null().unique()
     plan.topics = sorted({*assigned.to_pylist(), *sampled.to_pylist()})
+
+
+def _find_linked(store: Store, claims: Sequence[str]) -> list[str]:
+    """Return the claims of the pairs in the ledger that have one of these claims, without these."""
+    ends = ["from_id", "into_id"]
+    pairs = [store.read_ids(MERGES, claims, ends, by=end) for end in ends]
+    linked = {id_ for rows in pairs for end in ends for id_ in rows[end].to_pylist()}
+    return sorted(linked.difference(claims))
 
 
 def _plan_summaries(store: Store, plan: Plan) -> None:

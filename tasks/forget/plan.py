@@ -41,6 +41,8 @@ class Plan:
     """
     shrunk: list[str] = field(default_factory=list)
     """Claims that stay, with less evidence."""
+    linked: list[str] = field(default_factory=list)
+    """Claims that stay, but of a pair with one that goes: they are compared with the others again."""
     topics: list[str] = field(default_factory=list)
     """Topics that lose a claim."""
     summaries: list[str] = field(default_factory=list)

@@ -176,7 +176,10 @@ def erase_rows(store: Store, plan: Plan) -> None:
 
 
 def erase_claims(store: Store, plan: Plan) -> None:
-    """Update the claims that repeated a deleted claim, were superseded by one, or lose evidence (see `free_claim`)."""
+    """Update the claims that repeated a deleted claim, were superseded by one, or lose evidence (see `free_claim`).
+
+    Those that were linked with a deleted claim are judged again: what that one had changed, or restored, may not be so.
+    """
     gone = set(plan.claims)
     lean = [
         *store.read_ids(CLAIMS, plan.claims, by="canonical_id").to_pylist(),
@@ -189,6 +192,12 @@ def erase_claims(store: Store, plan: Plan) -> None:
         if row["claim_id"] not in gone:
             members[row["canonical_id"]].append(row)
     freed = [(row, free_claim(row, gone, members[id_])) for id_, row in rows.items()]
+    linked: list[ClaimRow] = store.read_ids(CLAIMS, plan.linked).to_pylist()
+    freed += [
+        (row, {**row, "supersede_key": None})
+        for row in linked
+        if row["claim_id"] not in rows
+    ]
     _merge(store, CLAIMS, [new for old, new in freed if new != old])
 
 

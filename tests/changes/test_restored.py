@@ -1,5 +1,8 @@
 """An old value that is stated again changes what had replaced it: by words, and through whole nights."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from slowwave import Memory
@@ -154,3 +157,33 @@ def test_what_was_between_is_marked_as_reverted_and_stands_behind(
     assert "perhaps reverted by" in " ".join(shown.split())
     block = memory.context("What do we run the tests with?", workspace="fjord").text
     assert "(perhaps reverted on 16 Mar 2026" in block
+
+
+@pytest.mark.parametrize("order", ["forget", "exclude"])
+@pytest.mark.parametrize("gone", [0, 1])
+def test_what_depended_on_a_claim_that_goes_is_judged_again(
+    settings: Settings,
+    tmp_path: Path,
+    order: str,
+    gone: int,
+) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(settings.store, store)
+    name = f"fjord-{DAYS[gone]}"
+    rest = ("--session", name, "--yes") if order == "forget" else (name, "--why", "x")
+    assert typed(order, *rest, "--store", str(store)).exit_code == 0
+    texts = [text for at, text in enumerate(RESTORED["fjord"]) if at != gone]
+    left = Settings(store=store)
+    found = [
+        (row["from"], row["into"], row["rule"])
+        for row in LEDGERS["changes"](left, False).rows
+        if row["from"] in [text.rstrip(".") for text in RESTORED["fjord"]]
+    ]
+    first, second = (text.rstrip(".") for text in texts)
+    assert found == [(first, second, "perhaps")]
+    hits = Memory.open(store).recall(
+        "What do we run the tests with?", 5, workspace="fjord"
+    )
+    (successor,) = [hit.successor for hit in hits if hit.text == texts[0]]
+    assert successor is not None
+    assert not successor.restores

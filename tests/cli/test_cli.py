@@ -337,7 +337,7 @@ def test_a_settings_file_with_a_typo_is_refused(
     (tmp_path / "slowwave.toml").write_text('gist = "off"\n')
     assert "has unknown settings: gist" in typed("config").output
     (tmp_path / "slowwave.toml").write_text("gists = \n")
-    assert "is no valid TOML" in typed("config").output
+    assert "is not valid TOML" in typed("config").output
     monkeypatch.setenv("SLOWWAVE_CONFIG", str(tmp_path / "nowhere.toml"))
     assert "there is no settings file" in typed("config").output
 

@@ -105,7 +105,7 @@ def test_a_row_is_shown_with_it_and_its_quote_without(
     printed = typed("show", key, "--store", settings.store).output.splitlines()
     assert printed[0].endswith(SHOWN)
     assert f"  quote: {SAID.rstrip('.')}" in printed
-    assert "  observed_at: 2026-04-08 23:30:00-04:00" in printed
+    assert "  observed_at: 8 Apr 2026, 23:30" in printed
 
 
 def test_an_agent_gets_it(settings: Settings, memory: Memory) -> None:

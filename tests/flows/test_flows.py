@@ -219,7 +219,7 @@ def test_what_was_asked_wrongly_is_told_in_its_own_words(
 def test_an_error_outside_of_a_run_points_to_no_row(
     server: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise KeyError("the blue cabinet")
 
     monkeypatch.setattr("slowwave.flows.prefect.export_tables", fail)

@@ -338,7 +338,7 @@ from slowwave.schemas.settings import Settings
 to = Path(sys.argv[2])
 settings = Settings(store=Path(sys.argv[1]), encoder="hash-384")
 os.fsync = lambda handle: os._exit(9)  # a file of learnings is written, not renamed
-export._write_manifest = lambda *_: os._exit(9)  # a folder's tables are written
+export._write_manifest = lambda **_: os._exit(9)  # a folder's tables are written
 write = export.export_learnings if to.suffix else export.export_tables
 write(settings, to, form="json" if to.suffix else "jsonl")
 """
