@@ -30,7 +30,7 @@ from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_array, build_vector_matrix
-from slowwave.text.alike import find_repeated_parts
+from slowwave.text.foreign import find_repeated_parts
 
 
 @cache

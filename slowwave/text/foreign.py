@@ -7,10 +7,8 @@ is lost.
 """
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-
-from slowwave.text.alike import hide_figures
 
 Bounds = tuple[int, int]
 
@@ -24,6 +22,8 @@ TYPED_A_SECOND = 20
 ALWAYS_TYPED = 1_000
 """Characters per second that nobody exceeds, and characters that count as typed however soon they come."""
 
+FIGURE = re.compile(r"(?<![\w.:/-])[A-Za-z_.:/-]*+\d[\w.:/-]*+", re.A)
+"""A word with a digit."""
 OFTEN_ALIKE = 20
 """Times that nobody types a line with other figures, if these lines have more than ALWAYS_TYPED characters."""
 
@@ -388,3 +388,33 @@ def cut_out(
         pieces += (text[done:start], re.sub(r"[^\n]", " ", text[start:end]))
         done = end
     return "".join((*pieces, text[done:]))
+
+
+def hide_figures(line: str) -> str:
+    """Return a line with a zero for each of its figures, without white space at its ends."""
+    return FIGURE.sub("0", line.strip())
+
+
+def find_repeated_parts(
+    texts: Sequence[str],
+    owners: Sequence[str],
+) -> dict[int, list[int]]:
+    """Return the texts of which each line stands in an earlier text of the same owner, but for its figures.
+
+    The value has for each line the index of the first text with that line, which has a new line and so isn't a key.
+
+    Args:
+        texts: the parts of one or more messages, those of each message in order.
+        owners: the id of each text's message.
+    """
+    seen = defaultdict[str, dict[str, int]](dict)
+    repeated = dict[int, list[int]]()
+    for row, (text, owner) in enumerate(zip(texts, owners, strict=True)):
+        known = seen[owner]
+        lines = [form for line in text.split("\n") if (form := hide_figures(line))]
+        if lines and all(line in known for line in lines):
+            repeated[row] = [known[line] for line in lines]
+        else:
+            for line in lines:
+                known.setdefault(line, row)
+    return repeated

@@ -2,8 +2,12 @@
 
 import pytest
 
-from slowwave.text.alike import find_repeated_parts, hide_figures
-from slowwave.text.foreign import find_foreign_parts, keep_typed
+from slowwave.text.foreign import (
+    find_foreign_parts,
+    find_repeated_parts,
+    hide_figures,
+    keep_typed,
+)
 
 RULE = "We never deploy on Fridays."
 
