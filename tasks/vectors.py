@@ -30,6 +30,7 @@ from slowwave.tasks.job import Job, StepReport
 from slowwave.tasks.progress import show_progress
 from slowwave.tasks.shards import HERE, Executor, ShardStep, spread
 from slowwave.tasks.vector_columns import build_vector_array, build_vector_matrix
+from slowwave.text.foreign import find_repeated_parts
 
 
 @cache
@@ -210,11 +211,42 @@ def attach_vectors(
 
 
 def add_vectors(rows: pa.Table, column: str, encoder: Encoder) -> pa.Table:
-    """Return the rows with `vector` filled from the text in `column`."""
-    made = build_vector_array(encode_as_kept(rows[column].to_pylist(), encoder))
+    """Return the rows with `vector` filled from the text in `column`.
+
+    A passage that repeats lines of earlier passages of its message, but for their figures, takes the mean of their
+    vectors: a pasted log has thousands of them, and each would cost as much as a page of prose.
+    """
+    repeated = _find_repeated_passages(rows, column)
+    texts = rows[column].to_pylist()
+    read = [row for row in range(len(texts)) if row not in repeated]
+    vectors = np.zeros((len(texts), encoder.dim), dtype=np.float32)
+    vectors[read] = encode_as_kept([texts[row] for row in read], encoder)
+    for row, sources in repeated.items():
+        mean = vectors[sources].mean(axis=0)
+        length = float(np.linalg.norm(mean))
+        vectors[row] = mean / length if length else mean
     return rows.set_column(
-        rows.schema.get_field_index("vector"), rows.schema.field("vector"), made
+        rows.schema.get_field_index("vector"),
+        rows.schema.field("vector"),
+        build_vector_array(vectors.astype(np.float16).astype(np.float32)),
     )
+
+
+def _find_repeated_passages(rows: pa.Table, column: str) -> dict[int, list[int]]:
+    """Return the passages that only repeat others of their message, with these; of other tables nothing."""
+    if not {"message_id", "part"} <= set(rows.schema.names):
+        return {}
+    order = pc.sort_indices(
+        rows, [("message_id", "ascending"), ("part", "ascending")]
+    ).to_pylist()
+    ordered = rows.select([column, "message_id"]).take(pa.array(order, pa.int64()))
+    repeated = find_repeated_parts(
+        ordered[column].to_pylist(), ordered["message_id"].to_pylist()
+    )
+    return {
+        order[row]: [order[source] for source in sources]
+        for row, sources in repeated.items()
+    }
 
 
 def encode_as_kept(texts: Sequence[str], encoder: Encoder) -> Vectors:
