@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
@@ -46,6 +47,15 @@ AROUND = 40
 """Characters shown on either side of a masked word."""
 MOST_MASKED = 200
 """Masked words listed, unless all are wanted."""
+
+
+class MergeState(StrEnum):
+    """Whether a row of MERGES counts now, as a table says it."""
+
+    IN_FORCE = "in force"
+    LAPSED = "lapsed"
+    """What it decided no longer holds between its claims."""
+    UNDONE = "undone"
 
 
 DECISIONS = {
@@ -96,7 +106,7 @@ ListedMerge = TypedDict(
         "into": str | None,
         # when the later claim was made
         "at": datetime | None,
-        "state": str,
+        "state": MergeState,
         "decision": NotRequired[str],
         "answer": NotRequired[str | None],
         "by": NotRequired[str],
@@ -297,7 +307,7 @@ def _list_merges(settings: Settings, everything: bool) -> Listing:
     rows = [
         row
         for row in _collect_merges(_open_store(settings))
-        if everything or row["state"] == "in force"
+        if everything or row["state"] == MergeState.IN_FORCE
     ]
     for row in rows:
         row["decision"] = (
@@ -367,7 +377,7 @@ def _collect_in_force(settings: Settings) -> list[ListedMerge]:
     return [
         row
         for row in _collect_merges(_open_store(settings))
-        if row["state"] == "in force" and row["rule"] != LEADS
+        if row["state"] == MergeState.IN_FORCE and row["rule"] != LEADS
     ]
 
 
@@ -447,7 +457,11 @@ def _collect_merges(store: Store) -> list[ListedMerge]:
     for row in rows:
         source = claims.get(row["from_id"], {})
         target = claims.get(row["into_id"], {})
-        state = "in force" if _is_in_force(row, source, target) else "lapsed"
+        state = (
+            MergeState.IN_FORCE
+            if _is_in_force(row, source, target)
+            else MergeState.LAPSED
+        )
         listed.append(
             {
                 "merge_id": row["merge_id"],
@@ -462,7 +476,7 @@ def _collect_merges(store: Store) -> list[ListedMerge]:
                 "from": source.get("summary"),
                 "into": target.get("summary"),
                 "at": target.get("observed_at"),
-                "state": "undone" if row["undone"] else state,
+                "state": MergeState.UNDONE if row["undone"] else state,
             }
         )
     return sorted(listed, key=lambda row: (row["kind"], row["rule"], row["merge_id"]))

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.order import SITTING, name_difference, stem_words
+from slowwave.recall.order import SITTING, extract_content_stems, name_difference
 from slowwave.recall.release.view import View, is_perhaps_changed, is_superseded
 from slowwave.schemas.rows import PassageRow
 from slowwave.schemas.tables import PASSAGES
@@ -65,12 +65,18 @@ def _find_ordered(passages: pa.Table) -> Iterator[PassagePair]:
     groups = pl.DataFrame(passages.select(["workspace"])).with_row_index("row")
     groups = groups.with_columns(pl.col("row").cast(pl.Int64), group="workspace")
     vectors, has = stack_unit_vectors(passages)
-    near = find_vector_pairs(vectors, has, NEAREST, LEAST_COSINE, groups=groups)
+    near = find_vector_pairs(
+        vectors=vectors,
+        has=has,
+        nearest=NEAREST,
+        min_cosine=LEAST_COSINE,
+        groups=groups,
+    )
     rows: list[PassageRow] = passages.drop_columns(["vector"]).to_pylist()
     for one, other in near.tolist():
         earlier, later = sorted((rows[one], rows[other]), key=lambda row: row["ts"])
         if rule := _name_rule(earlier, later):
-            yield _make_pair(earlier, later, rule, "recall")
+            yield _make_pair(earlier=earlier, later=later, rule=rule, by="recall")
 
 
 def _name_rule(earlier: PassageRow, later: PassageRow) -> str | None:
@@ -85,7 +91,9 @@ def _name_rule(earlier: PassageRow, later: PassageRow) -> str | None:
     is_by_one = earlier["speaker"] and earlier["speaker"] == later["speaker"]
     if not seconds or (seconds <= SITTING and not is_by_one):
         return None
-    shared = stem_words(earlier["text"]) & stem_words(later["text"])
+    shared = extract_content_stems(earlier["text"]) & extract_content_stems(
+        later["text"]
+    )
     return name_difference(later["text"], earlier["text"], len(shared))
 
 
@@ -99,7 +107,7 @@ def _find_restated(view: View, passages: pa.Table) -> Iterator[PassagePair]:
         later = view.chains.find_successor(row)
         if is_marked and not is_own and later is not None:
             yield {
-                **_make_pair(row, row, RESTATED, "classifier"),
+                **_make_pair(earlier=row, later=row, rule=RESTATED, by="classifier"),
                 "into_id": later["claim_id"],
                 "into": later["summary"],
                 "likely": f"{row['chain_likely']:.0%}",

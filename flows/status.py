@@ -45,6 +45,8 @@ from slowwave.text.words import count_noun
 if TYPE_CHECKING:
     from slowwave.tasks.ingest.transcripts import TranscriptScan
 
+LAST_RUN = "last run"
+"""Heading of the last run."""
 UNFINISHED = "forgetting"
 """Heading of a forgetting that a killed run left unfinished."""
 
@@ -74,7 +76,7 @@ def collect_status(settings: Settings) -> list[StatusLine]:
         StatusLine("memory", coverage["line"], coverage),
         *_list_unfinished(settings),
         _describe_quarantine(settings),
-        StatusLine("last run", _describe_run(run) if run else "none is noted", last),
+        StatusLine(LAST_RUN, _describe_run(run) if run else "none is noted", last),
         StatusLine("next night", night or no_night, night),
         *_describe_store(settings),
         StatusLine("writer", writing["line"], writing),

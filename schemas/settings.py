@@ -536,7 +536,7 @@ class GateSettings(Section):
         0.8,
         ge=0,
         le=1,
-        description="Most of a model's new claims that may be rejected, as for a quote that nobody said.",
+        description="Largest share of a model's new claims that may be rejected, as for a quote that nobody said.",
     )
     max_junk: float = Field(
         0.9,

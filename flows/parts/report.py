@@ -32,6 +32,9 @@ from slowwave.text.fence import escape_line
 from slowwave.text.words import count_noun
 
 INDENT = " " * len("Learnt: ")
+IS_NOW = "is now"
+PERHAPS_NOW = "is perhaps now"
+"""What stands between the words of a claim and those of the later one that changed it, or perhaps did."""
 LOST = frozenset(KINDS) - {"added", "returned"}
 """The kinds of difference that an earlier claim can have."""
 
@@ -304,7 +307,7 @@ class News:
     lost: Counter[str]
     """The number of earlier claims for each kind of difference."""
     changed: list[tuple[str, str, str, str]]
-    """For each changed claim: its id, "is now" or "is perhaps now", and the text and the id of the later claim."""
+    """For each changed claim: its id, IS_NOW or PERHAPS_NOW, and the text and the id of the later claim."""
     perhaps_among_new: int
     """The number of new claims that another new claim perhaps changed."""
 
@@ -328,14 +331,14 @@ def collect_news(new: View, old: View | None) -> News:
     }
     perhaps = [row for key, row in came.items() if key in before]
     changed = [
-        (row.claim_id, "is now", row.by_summary, row.by)
+        (row.claim_id, IS_NOW, row.by_summary, row.by)
         for row in differences
         if row.by_summary and row.by
     ]
     changed += [
         (
             str(row["claim_id"]),
-            "is perhaps now",
+            PERHAPS_NOW,
             str(later["summary"]),
             str(later["claim_id"]),
         )
@@ -379,7 +382,7 @@ def _describe_claims(
             subsequent_indent=f"{INDENT}  ",
         )
     changes = [f"{kind} {n:,}" for kind, n in news.lost.items()]
-    perhaps = sum(how == "is perhaps now" for _, how, _, _ in news.changed)
+    perhaps = sum(how == PERHAPS_NOW for _, how, _, _ in news.changed)
     changes += (
         [f"perhaps changed {perhaps:,} (`{program} inspect changes`)"]
         if perhaps

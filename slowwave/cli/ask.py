@@ -444,7 +444,7 @@ def _print_block(
     as_json: bool,
     web: str = "",
 ) -> None:
-    """Print the block (fenced, or as JSON), print notes on stderr, and log the block as returned.
+    """Print the block (fenced, or as JSON), print warnings on stderr, and log the block as returned.
 
     Args:
         nothing: text printed in place of an empty block, unless as JSON.
@@ -584,7 +584,7 @@ def correct(
     from slowwave.store.notes import is_unfinished
 
     if undo == (text is not None):
-        raise UsageError("give the right words or --undo, not both")
+        raise UsageError("give either the right words or --undo")
     if text is None:
         return _undo_correction(settings, claim)
     if is_unfinished(settings.store / settings.space):

@@ -39,6 +39,9 @@ MatchOption = Annotated[
     list[str] | None,
     typer.Option(help="Messages that contain this text, tool output included."),
 ]
+SpeakersOption = Annotated[
+    list[str] | None, typer.Option(help="Messages by these people.")
+]
 NotesOption = Annotated[
     list[str] | None, typer.Option(help="Notes, by the id that `remember` printed.")
 ]
@@ -55,9 +58,7 @@ def forget(
     session: SessionsOption = None,
     message: MessagesOption = None,
     match: MatchOption = None,
-    speaker: Annotated[
-        list[str] | None, typer.Option(help="Messages by these people.")
-    ] = None,
+    speaker: SpeakersOption = None,
     workspace: Annotated[
         list[str] | None, typer.Option(*PROJECT, help="Messages of this project.")
     ] = None,
@@ -97,8 +98,16 @@ def forget(
     """
     from slowwave.tasks.forget.select import Wanted
 
-    given = (session, message, match, speaker, workspace, note, source)
-    wanted = Wanted(*(tuple(values or ()) for values in given), before=before)
+    wanted = Wanted(
+        sessions=tuple(session or ()),
+        messages=tuple(message or ()),
+        matches=tuple(match or ()),
+        speakers=tuple(speaker or ()),
+        workspaces=tuple(workspace or ()),
+        before=before,
+        notes=tuple(note or ()),
+        sources=tuple(source or ()),
+    )
     if (check is not None or everything) and wanted.kinds:
         raise UsageError(
             "--check and --everything cannot be combined with options that select messages"

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from slowwave.flows.status import StatusLine
     from slowwave.schemas.settings import Settings
 
-Row = dict[str, Any]
+Data = dict[str, Any]
+"""Settings by name, or what is printed as JSON."""
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -85,10 +86,10 @@ def status(
     Exit status 0: all is well; 3: transcripts have waited for more than a day, the last run did not end well, or a
     forgetting is not finished; 4: what it made is held back; 1: there is no memory yet, or it can't be read.
     """
-    from slowwave.flows.status import UNFINISHED, collect_status
+    from slowwave.flows.status import LAST_RUN, UNFINISHED, collect_status
 
     rows = collect_status(settings)
-    last = next(row.value for row in rows if row.heading == "last run")
+    last = next(row.value for row in rows if row.heading == LAST_RUN)
     behind = rows[0].value["behind"]
     unfinished = any(row.heading == UNFINISHED for row in rows)
     if stats:
@@ -129,7 +130,7 @@ def _list_stats(settings: "Settings", *, as_json: bool) -> "list[StatusLine]":
 
 @command
 def config(
-    given: Row,
+    given: Data,
     alias: Annotated[
         list[str] | None,
         typer.Argument(
@@ -138,7 +139,7 @@ def config(
         ),
     ] = None,
     as_json: bool = False,
-) -> Row | None:
+) -> Data | None:
     """Show each setting and its origin, or alias a project.
 
     After `config alias OLD NEW`, what was said under OLD, or in a folder below it, is found under NEW. OLD and NEW are
@@ -170,7 +171,9 @@ def config(
     return _print_settings(rows, as_json)
 
 
-def _print_settings(rows: list[tuple[str, Any, str, str]], as_json: bool) -> Row | None:
+def _print_settings(
+    rows: list[tuple[str, Any, str, str]], as_json: bool
+) -> Data | None:
     if as_json:
         return {
             name: {"value": value, "from": origin} for name, value, origin, _ in rows
@@ -191,7 +194,7 @@ def _set_alias(
     words: list[str],
     *,
     as_json: bool,
-) -> Row | None:
+) -> Data | None:
     """Write an alias into the user's settings file.
 
     Raises:
@@ -232,7 +235,7 @@ def _has_workspace(settings: "Settings", workspace: str) -> bool:
         return False
 
 
-def _map_to_path(path: str, table: Row) -> Row:
+def _map_to_path(path: str, table: Data) -> Data:
     return {
         name: _map_to_path(path, value) if isinstance(value, dict) else path
         for name, value in table.items()
@@ -242,7 +245,7 @@ def _map_to_path(path: str, table: Row) -> Row:
 def _list_settings(
     model: "BaseModel",
     above: tuple[str, ...],
-    files: Row,
+    files: Data,
 ) -> list[tuple[str, Any, str, str]]:
     """Return every setting below a model: its dotted name, its value, its origin and its description.
 

@@ -76,7 +76,7 @@ OPENER: ContextVar[Callable[["Settings", str | None], "Memory"]] = ContextVar(
 def open_memory(
     store: Path | None, space: str | None, release: str | None = None
 ) -> "Memory":
-    """Open the memory that the settings and these options name. Its notes are not logged: the caller prints them.
+    """Open the memory that the settings and these options name. Its warnings are not logged: the caller prints them.
 
     Raises:
         UsageError, StoreError: as `Memory.open`.
@@ -87,7 +87,7 @@ def open_memory(
 
     gc.freeze()
     gc.enable()
-    # Without a handler, Python would print the notes on stderr.
+    # Without a handler, Python would print the warnings on stderr.
     LOG.addHandler(logging.NullHandler())
     return OPENER.get()(load_settings(store, space), release)
 

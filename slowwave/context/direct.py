@@ -166,7 +166,7 @@ def _rank_beside(
     others = _rank_others(
         view=view, query=query, hits=hits, likelihoods=likelihoods, named=named
     )
-    later = _find_later(view, query, hits, likelihoods)
+    later = _find_later(view=view, query=query, hits=hits, likelihoods=likelihoods)
     asking = [hit.id for hit in hits if is_question(hit.text)]
     replies = [
         (passage, likelihoods[key] * FOLLOWS)

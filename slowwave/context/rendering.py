@@ -183,20 +183,11 @@ def format_heading(source: LineSource, names: Mapping[str, str]) -> str:
     session = source.session and (source.short or names[source.session])
     origin = f"topic {source.topic}" if source.topic is not None else session
     origin = escape_line(origin) if origin else origin
-    return (
-        " · ".join(
-            filter(
-                None,
-                (
-                    format_day(source.at) if source.at else None,
-                    escape_line(source.project or ""),
-                    origin,
-                ),
-            )
-        )
-        if origin
-        else ""
-    )
+    if not origin:
+        return ""
+    day = format_day(source.at) if source.at else None
+    parts = (day, escape_line(source.project or ""), origin)
+    return " · ".join(filter(None, parts))
 
 
 def format_line(line: Line) -> str:

@@ -263,8 +263,8 @@ def _is_newer(
         return False
     if is_changed(earlier.row, query.as_of, PERHAPS_CHANGED):
         return True
-    asked = stem_words(query.text) & stem_words(earlier.text)
-    return len(asked) < 2 * len(asked & stem_words(later.text))
+    asked = extract_content_stems(query.text) & extract_content_stems(earlier.text)
+    return len(asked) < 2 * len(asked & extract_content_stems(later.text))
 
 
 def _has_another_value(
@@ -275,8 +275,8 @@ def _has_another_value(
     """Return True if two rows are one sentence with another value in it, or have other figures, and the later one has
     all words of the query that the earlier one has. What another said within one sitting is an answer.
     """
-    asked = stem_words(query.text) & stem_words(earlier.text)
-    if not asked <= stem_words(later.text):
+    asked = extract_content_stems(query.text) & extract_content_stems(earlier.text)
+    if not asked <= extract_content_stems(later.text):
         return False
     speaker = later.row.get("speaker")
     is_by_one = speaker is not None and speaker == earlier.row.get("speaker")
@@ -297,7 +297,7 @@ def name_difference(later: str, earlier: str, shared: int) -> str | None:
     return OTHER_VALUE if fuzz.ratio(later, earlier) >= SAME else None
 
 
-def stem_words(text: str) -> frozenset[str]:
+def extract_content_stems(text: str) -> frozenset[str]:
     """Return the stems of a text's content words."""
     return frozenset(map(stem, extract_content_words(text)))
 

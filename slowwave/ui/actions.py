@@ -156,9 +156,14 @@ def list_outcomes(at: Explorer) -> Data:
 def _build_wanted(conditions: dict[str, str]) -> "Wanted":
     from slowwave.tasks.forget.select import Wanted
 
-    names = ("session", "message", "match", "speaker", "workspace", "note")
+    given = {name: (value,) for name, value in conditions.items()}
     return Wanted(
-        *((conditions[name],) if name in conditions else () for name in names)
+        sessions=given.get("session", ()),
+        messages=given.get("message", ()),
+        matches=given.get("match", ()),
+        speakers=given.get("speaker", ()),
+        workspaces=given.get("workspace", ()),
+        notes=given.get("note", ()),
     )
 
 

@@ -4,11 +4,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Unpack
 
 import pyarrow.compute as pc
 
-from slowwave.flows.ledgers import LEDGERS
+from slowwave.flows.ledgers import LEDGERS, MergeState
 from slowwave.flows.status import collect_status
 from slowwave.recall.hits import STOPPED, Hit, Hits
 from slowwave.recall.live import find_pending_corrections
@@ -107,7 +107,6 @@ FACETS: Sequence[tuple[str, Callable[[Hit], Iterable[str]]]] = (
     ("files", lambda hit: hit.files),
 )
 """The facets that hits are counted by, and a hit's values of each."""
-Row = dict[str, Any]
 
 
 @spell_out_filters(lambda name, about: Annotated[str, about])
@@ -175,7 +174,7 @@ def _recall_page(
     return at.memory.recall(query, most, everything=bool(everything), **given)
 
 
-def _mark_hits(at: Explorer, rows: Sequence[Row], query: str) -> None:
+def _mark_hits(at: Explorer, rows: Sequence[Data], query: str) -> None:
     """Add to hits who said each, and its text with the words of the query marked."""
     voices = find_voices(at.view, [row["id"] for row in rows])
     for row in rows:
@@ -314,14 +313,14 @@ def _find_pending_correction(at: Explorer, key: str) -> Data | None:
 _OF_CLAIM = [name for name in CLAIMS.schema.names if name not in ("vector", "step_key")]
 
 
-def _add_voices(at: Explorer, claims: Sequence[Row]) -> None:
+def _add_voices(at: Explorer, claims: Sequence[Data]) -> None:
     """Add to claims who said each: `by` is a person or an agent."""
     voices = find_voices(at.view, [row["claim_id"] for row in claims])
     for row in claims:
         row["by"] = voices.get(row["claim_id"], "")
 
 
-def _list_repeats(at: Explorer, claim: Row) -> list[Row]:
+def _list_repeats(at: Explorer, claim: Data) -> list[Data]:
     """Return the other claims with the same canonical claim, in order of time."""
     key = claim["claim_id"]
     head = claim["canonical_id"] or key
@@ -334,7 +333,7 @@ def _list_repeats(at: Explorer, claim: Row) -> list[Row]:
     return sorted(repeats, key=lambda row: (str(row["observed_at"]), row["claim_id"]))
 
 
-def _build_transcript(at: Explorer, claim: Row) -> list[Data]:
+def _build_transcript(at: Explorer, claim: Data) -> list[Data]:
     """Return the messages that a claim cites, with `BESIDE` messages with text before and after each."""
     inside = pc.field("session_id") == claim["session_id"]
     cited = read_rows(
@@ -373,8 +372,8 @@ def _build_transcript(at: Explorer, claim: Row) -> list[Data]:
 
 def _find_evidence(
     at: Explorer,
-    claim: Row,
-) -> Row:
+    claim: Data,
+) -> Data:
     """Return the confidence of a claim, and the sessions that bear it out."""
     key = claim["claim_id"]
     affirming = at.view.get_affirming(key)
@@ -384,7 +383,7 @@ def _find_evidence(
     }
 
 
-def _list_changes(at: Explorer, key: str) -> list[Row]:
+def _list_changes(at: Explorer, key: str) -> list[Data]:
     """Return the merges, changes and possible changes of a claim, each with its earlier and later claim."""
     ends = (pc.field("from_id") == key) | (pc.field("into_id") == key)
     columns = [
@@ -470,7 +469,7 @@ def _list_summaries(at: Explorer, session: str) -> list[Data]:
 def _build_turns(
     at: Explorer,
     inside: pc.Expression,
-    claims: Iterable[Row],
+    claims: Iterable[Data],
     after: int,
 ) -> list[Data]:
     """Return a page of a session's messages, each with its claims."""
@@ -479,7 +478,7 @@ def _build_turns(
         read_rows(at=at, table=MESSAGES, columns=MESSAGE, where=inside & on_page),
         key=lambda row: row["seq"],
     )
-    by_message: dict[str, list[Row]] = {}
+    by_message: dict[str, list[Data]] = {}
     for claim in claims:
         for message in claim["message_ids"]:
             by_message.setdefault(message, []).append(claim)
@@ -581,7 +580,7 @@ def show_ledger(
     }
 
 
-def _list_actions(ledger: str, row: Row) -> list[tuple[str, str, str]]:
+def _list_actions(ledger: str, row: Data) -> list[tuple[str, str, str]]:
     """Return the possible actions on a row of a ledger: each with its button's text and the row's id."""
     match ledger:
         case "excluded":
@@ -601,15 +600,15 @@ def _list_actions(ledger: str, row: Row) -> list[tuple[str, str, str]]:
         case "merges" | "changes":
             return (
                 [("exclude", "Undo", row["merge_id"])]
-                if row["state"] == "in force"
+                if row["state"] == MergeState.IN_FORCE
                 else []
             )
     return []
 
 
 def _build_turn(
-    row: Row,
-    claims: Sequence[Row],
+    row: Data,
+    claims: Sequence[Data],
     start: int = 0,
     chars: int = SHOWN_CHARS,
 ) -> Data:
@@ -640,14 +639,14 @@ def _build_turn(
     }
 
 
-def _name_voice(row: Row) -> str:
+def _name_voice(row: Data) -> str:
     """Return the voice of a message: a person's, an agent's, or a tool's output."""
     if row["origin"] == Origin.HUMAN:
         return PERSON
     return str(row["role"]) if row["role"] == Role.TOOL else AGENT
 
 
-def mark_quotes(text: str, claims: Iterable[Row]) -> list[tuple[str, str | None]]:
+def mark_quotes(text: str, claims: Iterable[Data]) -> list[tuple[str, str | None]]:
     """Split a text at the quotes of claims; return each piece with the id of the claim that quotes it, or None."""
     places: list[tuple[int, int, str]] = []
     for claim in claims:

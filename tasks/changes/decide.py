@@ -153,7 +153,9 @@ def decide(
     repeated = _select_applicable(claims, find_repetitions(claims, undone))
     freed = claims.reopened | {decision.later for decision in repeated}
     settled = settle_retractions(claims, guesses)
-    settled = settle_restorations(claims, settled, verdicts, undone)
+    settled = settle_restorations(
+        claims=claims, guesses=settled, verdicts=verdicts, undone=undone
+    )
     changed = find_changes(
         claims=claims,
         guesses=settled,

@@ -137,8 +137,8 @@ def compute_support(claim: str, source: str) -> float:
             if comparable
             else 1.0
         )
-    stems = _extract_stems(claim)
-    there = len(stems & _extract_stems(source))
+    stems = _extract_prefixes(claim)
+    there = len(stems & _extract_prefixes(source))
     if len(stems) < FEWEST_STEMS:
         return float(
             not stems
@@ -166,8 +166,8 @@ def _extract_bigrams(text: str) -> set[str]:
     }
 
 
-def _extract_stems(text: str) -> set[str]:
-    """Return the shortened stems of a text's content words, without the stop words of its language."""
+def _extract_prefixes(text: str) -> set[str]:
+    """Return the first letters of the stems of a text's content words, without the stop words of its language."""
     words = {word.lower() for word in WORD.findall(text)}
     words -= {*MONTH_NAMES, *WEEKDAYS, *ENGLISH_STOP}
     words -= find_stop_words(words, find_text_language(text))

@@ -61,7 +61,8 @@ def load_encoder(name: str, *, for_queries: bool = False) -> Encoder:
     if name == MULTILINGUAL:
         return _open_multilingual()
     if name.startswith(SERVER):
-        return _open_server(name, *((2, 10.0) if for_queries else (5, 600.0)))
+        attempts, seconds = (2, 10.0) if for_queries else (5, 600.0)
+        return _open_server(name, attempts, seconds)
     if name.endswith(EIGHT_BITS):
         return _open_eight_bits(name)
     # by ONNX Runtime for queries and without a GPU, where the model allows it

@@ -848,8 +848,9 @@ def retrieve_claims(
     if not len(claims):
         return Candidates(pool)
     table = view.take(pool.table, claims, pool.columns)
+    claim, positions = view.claims.find_claim_positions(claims)
     heard = HeardClaims(
-        evidence, len(claims), *view.claims.find_claim_positions(claims)
+        evidence=evidence, count=len(claims), claim=claim, positions=positions
     )
     signals = {
         **heard.compute_signals(plan.query.text),

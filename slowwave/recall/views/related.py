@@ -282,15 +282,13 @@ def _make_related(
     steps: int,
 ) -> Related:
     return Related(
-        *(
-            row["claim_id"],
-            row["summary"],
-            relation,
-            round(weight, 3),
-            reason,
-            of,
-            steps,
-        ),
+        id=row["claim_id"],
+        summary=row["summary"],
+        relation=relation,
+        weight=round(weight, 3),
+        reason=reason,
+        of=of,
+        steps=steps,
         status=row["status"],
         workspace=row["workspace"],
         session=view.native_sessions.get(row["session_id"], row["session_id"]),

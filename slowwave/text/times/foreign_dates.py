@@ -443,7 +443,10 @@ def _read_number(characters: str) -> int:
     """Return a number up to 99 in the characters of Chinese: 二十五 is 25."""
     tens, ten, ones = characters.rpartition("十")
     count = int(numeric(ones)) if ones else 0
-    return (int(numeric(tens)) if tens else 1) * 10 + count if ten else count
+    if not ten:
+        return count
+    multiple = int(numeric(tens)) if tens else 1
+    return multiple * 10 + count
 
 
 def _find_relative(lowered: str, expressions: TimeExpressions) -> Iterator[TimeName]:

@@ -268,12 +268,11 @@ class AwaitedWeb(BackgroundCall[WebAnswer]):
         asked_for: bool = False,
     ) -> None:
         """Begin the search if `web` is given; unless `asked_for`, a judge decides whether the message needs it."""
-        ask = (
-            partial(web.search_asked if asked_for else web.answer, message)
-            if web
-            else WebAnswer
-        )
-        super().__init__(ask, web.settings.seconds if web else 1.0)
+        if web is None:
+            super().__init__(WebAnswer, 1.0)
+            return
+        search = web.search_asked if asked_for else web.answer
+        super().__init__(partial(search, message), web.settings.seconds)
 
     @property
     def answer(self) -> WebAnswer:
