@@ -246,7 +246,7 @@ def _forget_topics(store: Store, chosen: pl.DataFrame) -> None:
     """
     if chosen.height != store.count(SESSIONS):
         raise UsageError(
-            "topics are made anew from all sessions: `assign` places the claims of some of them again"
+            "topics are rebuilt from all sessions: `assign` places the claims of some of them again"
         )
     _blank_claims("assign_key", store, chosen)
     store.delete_ids(

@@ -76,7 +76,7 @@ def collect_status(settings: Settings) -> list[StatusLine]:
         StatusLine("memory", coverage["line"], coverage),
         *_list_unfinished(settings),
         _describe_quarantine(settings),
-        StatusLine(LAST_RUN, _describe_run(run) if run else "none is noted", last),
+        StatusLine(LAST_RUN, _describe_run(run) if run else "none yet", last),
         StatusLine("next night", night or no_night, night),
         *_describe_store(settings),
         StatusLine("writer", writing["line"], writing),

@@ -266,11 +266,11 @@ def _describe_lost(
     """Yield lines about a table's lost rows: where they may come from, or that they were remade."""
     whole = f"{table}: whole rows: {done.kept:,}"
     if TABLES[table] not in KEPT:
-        yield f"{table}: made anew"
+        yield f"{table}: rebuilt"
     elif table == MESSAGES.name:
         yield from _describe_lost_messages(store, done, before)
     elif table in (SESSIONS.name, MERGES.name, RELEASES.name) or done.lost == 0:
-        yield f"{whole}; the others were made anew"
+        yield f"{whole}; the others were rebuilt"
     else:
         many = "an unknown number of" if done.lost is None else f"{done.lost:,}"
         yield f"{whole}; {many} rows are lost, and only an earlier backup has them"

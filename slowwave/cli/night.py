@@ -59,7 +59,7 @@ RewriteOption = Annotated[
     bool,
     typer.Option(
         "--rewrite",
-        help="Have another writer (--llm) write claims, topics and summaries anew.",
+        help="Have another writer (--llm) rewrite claims, topics and summaries.",
     ),
 ]
 LlmOption = Annotated[

@@ -47,7 +47,7 @@ def read_key(variable: str) -> str:
     """
     key = os.environ.get(variable, "").strip()
     if not (key.isascii() and key.isprintable()):
-        why = "holds a line break, a control character or one beyond ASCII within it: no server's key does; set it anew"
+        why = "holds a line break, a control character or one beyond ASCII within it; set a valid key"
         raise ValueError(f"the key in {variable} {why}")
     return key
 

@@ -415,7 +415,7 @@ def read_manifest(folder: Path) -> Manifest:
         return Manifest({}, {})
     if manifest := _parse_manifest(path.read_bytes()):
         return manifest
-    why = f"{MANIFEST_FILE} is altered: `slowwave check --repair` makes it anew, or put it back from a backup"
+    why = f"{MANIFEST_FILE} is altered: `slowwave check --repair` rebuilds it, or put it back from a backup"
     raise StoreUnreadable(folder, why)
 
 

@@ -248,7 +248,7 @@ def _delete_altered_manifests(folder: Path, damage: list[Damage]) -> list[str]:
     ):
         (folder / name).unlink(missing_ok=True)
         notes.append(
-            f"{name} was altered and is made anew: files that no other manifest names were not compared"
+            f"{name} was altered and is rebuilt: files that no other manifest names were not compared"
         )
     return notes
 
@@ -452,7 +452,7 @@ def _drop_lost_indexes(folder: Path, damage: list[Damage]) -> list[str]:
     Lance's versions still name them: a reader sees that they are missing, and a night builds the newest ones again.
     """
     lost = {_name_index_folder(part.where) for part in damage if INDEXES in part.where}
-    notes = [f"{name}: its index is built anew" for name in find_broken_indexes(damage)]
+    notes = [f"{name}: its index is rebuilt" for name in find_broken_indexes(damage)]
     for place in lost:
         shutil.rmtree(folder / place, ignore_errors=True)
     for number in list_release_manifests(folder):

@@ -87,7 +87,7 @@ def preview_forget(
     at: Explorer,
     message: Annotated[str, "A message, by its id."] = "",
     session: Annotated[str, "A session, by its id."] = "",
-    match: Annotated[str, "Text that stands in what is to be forgotten."] = "",
+    match: Annotated[str, "Text that the messages to forget contain."] = "",
     speaker: Annotated[str, "What this person said."] = "",
     workspace: Annotated[str, "What was said in this project."] = "",
     note: Annotated[str, "A note, by its id."] = "",

@@ -62,7 +62,7 @@ def show_injected(
     ] = "",
     budget: Annotated[int, "Tokens at most; by default the hook's or settings'."] = 0,
     asked: Annotated[
-        str, "Anything: as an agent asks, not a hook; the nearest is always told."
+        str, "Anything: as an agent asks, not a hook; the nearest is always shown."
     ] = "",
     release: Annotated[str, "A release (r3) to set beside the live one."] = "",
     setting: Annotated[str, "A setting of the block beside it: context.hits=20."] = "",

@@ -113,7 +113,7 @@ def settle_writer(job: Job, *, rewrite: bool = False) -> list[str]:
         mark_done(store, STEP, [(UNIT, writer, None)])
     if released and (now != writer or find_rewriter(store)):
         return [
-            f"the memory is written anew by {writer}: the release before answers until that is done"
+            f"{writer} is rewriting the memory: the release before answers until that is done"
         ]
     return []
 
@@ -123,7 +123,7 @@ def explain_other_writer(now: str, named: str, *, is_rewritten: bool = False) ->
     how = "is being rewritten by" if is_rewritten else "was written by"
     return (
         f"this memory {how} {now}, and the settings name {named}: name its writer (llm, SLOWWAVE_LLM or --llm), or "
-        f"have it written anew by {named}: `slowwave run --rewrite`"
+        f"have {named} rewrite it: `slowwave run --rewrite`"
     )
 
 

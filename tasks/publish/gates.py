@@ -95,7 +95,7 @@ def check_gates(settings: GateSettings, changes: Changes) -> list[str]:
 
 def check_nearest(shares: Mapping[str, float]) -> list[str]:
     """Return a line for each table whose index of vectors finds too few of the nearest rows."""
-    least = f"{BOUNDS.nearest:.0%} at least is right: the index is built anew, and the release waits for a night"
+    least = f"{BOUNDS.nearest:.0%} at least is right: the index is rebuilt, and the release waits for a night"
     short = sorted(
         (name, share) for name, share in shares.items() if share < BOUNDS.nearest
     )
@@ -137,7 +137,7 @@ def _check_claims(settings: GateSettings, changes: Changes) -> Iterator[str]:
         bound = getattr(settings, name)
         if share > bound:
             reasons = (
-                [f"{fewer:,} fewer in the sessions that were observed anew"]
+                [f"{fewer:,} fewer in the sessions that were observed again"]
                 if fewer
                 else []
             )

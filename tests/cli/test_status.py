@@ -164,7 +164,7 @@ def test_it_tells_of_a_store_without_runs_and_of_one_that_is_half_moved_into_an_
     }
     store.merge(RUNS, pa.Table.from_pylist([row], schema=RUNS.schema))
     assert f"nightly {format_minute(at)}, failed\n" in typed("status", "--stats").output
-    assert (told.exit_code, "last run    none is noted\n" in told.output) == (3, True)
+    assert (told.exit_code, "last run    none yet\n" in told.output) == (3, True)
     line = "encryption  off: the store's encrypted folder is not mounted, see docs/install.md\n"
     assert line in told.output
 

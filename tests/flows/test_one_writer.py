@@ -174,7 +174,7 @@ def test_another_writer_stops_before_any_work(
     was = "rules" if first == RULES else "scripted"
     line = (
         f"this memory was written by {was}, and the settings name {name}: name its writer (llm, SLOWWAVE_LLM or "
-        f"--llm), or have it written anew by {name}: `slowwave run --rewrite`"
+        f"--llm), or have {name} rewrite it: `slowwave run --rewrite`"
     )
     other = settings(store, then)
     for run in (

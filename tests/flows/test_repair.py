@@ -189,7 +189,7 @@ def test_a_damaged_index_is_built_anew_by_a_repair_and_by_a_night(
     shutil.copytree(root, tmp_path / "other")
     assert any(table in one.where for one in check_store(root / "default").damage)
     report = run_repair(make_settings(root)).check_complete()
-    assert f"{table}: its index is built anew" in report.notes
+    assert f"{table}: its index is rebuilt" in report.notes
     assert (check_store(root / "default").damage, ask(root)) == ([], asked)
     assert {name for name in before if digests(root, HELD)[name] != before[name]} <= {
         "releases"

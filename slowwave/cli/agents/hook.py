@@ -64,7 +64,7 @@ def make_parser() -> HookParser:
         *("--budget",),
         type=int,
         default=HOOK_BUDGET,
-        help="Tokens of what is told, at most.",
+        help="Most tokens of the block.",
     )
     parser.add_argument(
         *("--everywhere",),

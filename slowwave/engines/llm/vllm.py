@@ -391,7 +391,7 @@ class VLLMOffline(LLM):
                 self._engine.wake_up()
             self._is_asleep = False
         except Exception as trouble:
-            LOG.warning("vLLM's engine is started anew: it did not wake (%s)", trouble)
+            LOG.warning("vLLM's engine is restarted: it did not wake (%s)", trouble)
             self.close()
 
     def _start_engine(self) -> "VLLM":

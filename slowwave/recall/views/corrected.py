@@ -120,6 +120,6 @@ def _find_pending_target(view: View, name: str) -> str | None:
     if named is None:
         raise UsageError(
             f"{name} is not yet distilled: `slowwave exclude {name} --why …` takes it back, and "
-            "`slowwave remember` notes it anew"
+            "`slowwave remember` notes it again"
         )
     return named.claim
