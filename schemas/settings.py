@@ -27,40 +27,40 @@ from slowwave.schemas.places import find_working_copy
 from slowwave.schemas.settings_files import load_file_settings
 
 SPACE_NAME = r"^[a-z0-9][a-z0-9_-]{0,62}$"
-"""What a space may be called: its name is a folder's, and must not lead out of the store."""
+"""The form of a space's name. The name is also a folder's, so it must not lead out of the store."""
 
 
 class Section(BaseModel):
-    """A group of settings; an unknown field is an error, not a silence."""
+    """A group of settings. An unknown field is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ActiveSettings(Section):
-    """What of a running conversation stays in mind and goes into a prompt."""
+    """Which turns of a running conversation stay in working memory and go into a prompt."""
 
     recent: int = Field(
         6,
         ge=0,
-        description="Latest turns that always go along, word for word, while they fit.",
+        description="Latest turns that every prompt has verbatim, if they fit.",
     )
     recent_share: float = Field(
         0.4,
         ge=0,
         le=1,
-        description="Part of the conversation's tokens that the latest turns may take.",
+        description="Share of the conversation's tokens that the latest turns may take.",
     )
     older: int = Field(
-        200, ge=0, description="Older turns that a question calls up, at most."
+        200, ge=0, description="Most older turns that a question retrieves."
     )
     least: float = Field(
-        0.0, ge=0, description="Activation under which no older turn is called up."
+        0.0, ge=0, description="Least activation of an older turn that is retrieved."
     )
     recap_share: float = Field(
         0.02,
         ge=0,
         le=0.5,
-        description="Part of the older turns' tokens for summaries of what found no room; 0: none.",
+        description="Share of the older turns' tokens for summaries of turns that do not fit; 0: none.",
     )
     likeness: float = Field(
         1.0, ge=0, description="Weight in activation of the cosine to the question."
@@ -68,7 +68,7 @@ class ActiveSettings(Section):
     words: float = Field(
         0.6,
         ge=0,
-        description="Weight in activation of the question's words, a rare one more.",
+        description="Weight in activation of the question's words; rare words count more.",
     )
     exchange: float = Field(
         0.05,
@@ -88,7 +88,7 @@ class ActiveSettings(Section):
         0.3,
         ge=0,
         le=1,
-        description="Part of its activation that a turn gives to those beside.",
+        description="Share of a turn's activation that spreads to the turns beside it.",
     )
     half_life: float = Field(
         20.0, gt=0, description="Turns after which recency has fallen to one half."
@@ -121,21 +121,23 @@ class ActiveSettings(Section):
         description="Weight in a new turn's strength of its effect on long-term memory.",
     )
     capacity: int = Field(
-        5_000, ge=1, description="Turns kept in mind; beyond it the weakest go."
+        5_000,
+        ge=1,
+        description="Most turns in working memory; if there are more, the weakest are removed.",
     )
     pruned: float = Field(
         0.05,
         ge=0,
         lt=1,
-        description="Share of the capacity that goes at once: pruning is rare.",
+        description="Share of the capacity that one pruning removes, so that pruning is rare.",
     )
 
     @model_validator(mode="after")
     def check_strength(self) -> "ActiveSettings":
-        """Refuse weights of which no strength can be computed."""
+        """Refuse weights that are all 0: they give no strength."""
         if self.says + self.novelty + self.effect <= 0:
             raise ValueError(
-                "one of says, novelty and effect must be above 0: a turn's strength is made of them"
+                "one of says, novelty and effect must be above 0: a turn's strength is computed from them"
             )
         return self
 
@@ -143,54 +145,52 @@ class ActiveSettings(Section):
 class TalkSettings(Section):
     """How long the answers of a talk are."""
 
-    answer_tokens: int = Field(1_024, ge=1, description="Tokens of an answer, at most.")
+    answer_tokens: int = Field(1_024, ge=1, description="Most tokens of an answer.")
 
 
 class ContextSettings(Section):
     """How a block of context is packed for a model."""
 
-    budget: int = Field(2_000, ge=0, description="Tokens of a context block, at most.")
+    budget: int = Field(2_000, ge=0, description="Most tokens of a context block.")
     tokenizer: str = Field(
         "minilm",
         description="minilm, bytes/4, tiktoken:ENCODING, or the path of a model's tokenizer.json or folder.",
     )
     hits: int = Field(
-        100, ge=1, description="Messages that recall hands to the packing."
+        100, ge=1, description="Messages from recall among which a block is packed."
     )
     briefing_budget: int = Field(
-        1_000, ge=0, description="Tokens of the briefing, at most."
+        1_000, ge=0, description="Most tokens of the briefing."
     )
     active: ActiveSettings = ActiveSettings()
     talk: TalkSettings = TalkSettings()
 
 
 class ExtractSettings(Section):
-    """What a language model is asked for, and how much at once."""
+    """Prompts of extraction, and their sizes."""
 
     prompts: Path | None = Field(
         None,
-        description="Folder with NAME.md and packs/NAME.toml that replace those of the package.",
+        description="Folder with NAME.md and packs/NAME.toml that replace the package's files.",
     )
     chunk_tokens: int = Field(
-        3_000, ge=100, description="Tokens of a transcript under one prompt, at most."
+        3_000, ge=100, description="Most tokens of a transcript in one prompt."
     )
     answer_tokens: int = Field(
         1_536,
         ge=64,
-        description="Tokens of an answer with claims; a cut one gets twice that.",
+        description="Most tokens of an answer with claims. A cut answer is retried with twice as many.",
     )
-    max_claims: int = Field(
-        16, ge=1, le=50, description="Claims from one chunk, at most."
-    )
+    max_claims: int = Field(16, ge=1, le=50, description="Most claims from one chunk.")
     gist_words: int = Field(
         30,
         ge=0,
-        description="Messages of fewer words get their gist without the model.",
+        description="Words under which a message gets its gist without the model.",
     )
 
 
 class LLMSettings(Section):
-    """How a language model is asked. The API key is never a setting: it stays in the environment."""
+    """Requests to a language model. The API key is not a setting: it stays in the environment."""
 
     temperature: float = Field(
         0.0,
@@ -230,7 +230,7 @@ class LLMSettings(Section):
         description="Share of the GPU's memory that in-process vLLM takes.",
     )
     tensor_parallel: int = Field(
-        1, ge=1, description="GPUs one in-process model is spread over."
+        1, ge=1, description="GPUs that one in-process model uses."
     )
     max_num_seqs: int | None = Field(
         None, ge=1, description="Sequences decoded at once; by default vLLM's own."
@@ -263,11 +263,11 @@ class WebSettings(Section):
 
     enabled: bool = Field(
         False,
-        description="Search the web if a question needs it; if off, nothing is sent.",
+        description="Search the web if a question needs it. If off, nothing is sent.",
     )
     engines: tuple[EngineName, ...] = Field(
         ("searxng", "google", "ddgs"),
-        description="Search engines in the order of use; one that is not set up is skipped.",
+        description="Search engines in the order of use; an engine that is not set up is skipped.",
     )
     searxng_url: str | None = Field(
         None,
@@ -277,16 +277,16 @@ class WebSettings(Section):
         None, description="Id of a Google Programmable Search Engine."
     )
     results: int = Field(
-        3, ge=1, le=10, description="Most results to answer a question with."
+        3, ge=1, le=10, description="Most results that a question gets."
     )
     seconds: float = Field(
         20.0,
         gt=0,
-        description="Seconds to wait for the web; then the answer does without it.",
+        description="Most seconds to wait for the web; after that the answer comes without it.",
     )
     pages: bool = Field(
         True,
-        description="Fetch the pages found and keep their main text; else their snippets alone.",
+        description="Fetch the pages found and use their main text. If off, only snippets are used.",
     )
     private_pages: bool = Field(
         False, description="Also fetch pages from private and loopback addresses."
@@ -296,7 +296,7 @@ class WebSettings(Section):
     )
     judge: str = Field(
         "",
-        description="The model that decides which questions need it, as in `llm`; empty: the conversation's model.",
+        description="Model that decides which questions need the web, as in `llm`; empty: the conversation's model.",
     )
     keywords: tuple[str, ...] = Field(
         (),
@@ -314,18 +314,18 @@ def find_default_store() -> Path:
 
 
 class ModelsSettings(Section):
-    """Language models by task, in the forms of `llm`; an empty one is `llm`'s. `--llm` names one for all."""
+    """Language models by task, in the forms of `llm`. Empty: the model of `llm`. `--llm` sets one for all."""
 
     extract: str = Field(
-        "", description="Distils claims, and gists where those are a model's."
+        "", description="Distils claims; also gists, with `gists = llm`."
     )
     summaries: str = Field(
         "", description="Writes the summaries of topics and sessions."
     )
     topics: str = Field(
-        "", description="Places claims among topics, and says what topics are for."
+        "", description="Assigns claims to topics, and describes the topics."
     )
-    judge: str = Field("", description="Judges which claims a later one changes.")
+    judge: str = Field("", description="Judges which claims a later claim changes.")
     talk: str = Field("", description="Talks with you (`slowwave talk`).")
 
 
@@ -335,7 +335,7 @@ class ReadSettings(Section):
     max_line_bytes: int = Field(
         32 * 1024 * 1024,
         gt=0,
-        description="A longer line is quarantined without being loaded.",
+        description="Most bytes of a line; a longer line is quarantined without being loaded.",
     )
     exclude: tuple[str, ...] = Field(
         (), description="Globs of paths and projects that are never read."
@@ -354,12 +354,12 @@ class ObserveSettings(Section):
         0.27,
         gt=0,
         le=1,
-        description="Share of the words of everyday conversations that become claims; more if they say more.",
+        description="Share of the words of everyday conversations that become claims; more if they have more content.",
     )
 
 
 class HabitSettings(Section):
-    """What of the agents' work counts as a habit."""
+    """Which parts of the agents' work count as habits."""
 
     exclude: tuple[str, ...] = Field(
         (
@@ -372,7 +372,7 @@ class HabitSettings(Section):
             "dist/*",
             "build/*",
         ),
-        description="Globs of generated files, which claims are not linked to.",
+        description="Globs of generated files; claims are not linked to them.",
     )
 
 
@@ -383,13 +383,13 @@ class KeywordSettings(Section):
 
 
 class DedupeSettings(Section):
-    """When two claims are one."""
+    """When two claims are merged as duplicates."""
 
     threshold: float = Field(
         78.0,
         ge=0,
         le=100,
-        description="token_sort_ratio, less 3 for each word one side adds in a row, from which two claims are one.",
+        description="Least token_sort_ratio of duplicates; each word that one side adds in a row subtracts 3.",
     )
 
 
@@ -399,11 +399,11 @@ class SupersedeSettings(Section):
     pairs: int = Field(
         2_000,
         ge=0,
-        description="Pairs a night that the model judges, the likeliest first; 0: none.",
+        description="Most pairs that the model judges in a night, the likeliest first; 0: none.",
     )
     trust: bool = Field(
         True,
-        description="Whether a model's verdict alone retires a claim if it quotes the later claim and the old value.",
+        description="Retire a claim by a model's verdict alone if it quotes the later claim and the old value.",
     )
 
 
@@ -412,18 +412,18 @@ class PyramidSettings(Section):
 
     step: int = Field(10, ge=2, description="Members of a group in a topic's pyramid.")
     n_sum: int = Field(
-        6, ge=2, description="Messages under one session summary without a model."
+        6, ge=2, description="Messages for one session summary without a model."
     )
     sum_tokens: int = Field(
         3_000,
         ge=1,
-        description="Tokens of the messages under one session summary by a model.",
+        description="Tokens of the messages for one session summary by a model.",
     )
     sum_window: int = Field(
-        3, ge=0, description="Messages before a group that are read along with it."
+        3, ge=0, description="Messages before a group that the model reads with it."
     )
     n_sum_sum: int = Field(
-        3, ge=2, description="Session summaries under one summary of the next level."
+        3, ge=2, description="Session summaries for one summary of the next level."
     )
     max_sum_lvl: int = Field(
         3, ge=1, description="Levels of session summaries below the master summary."
@@ -432,7 +432,7 @@ class PyramidSettings(Section):
     max_words: tuple[PositiveInt, ...] = Field(
         (60,),
         min_length=1,
-        description="Words in a summary by level, from the first; the last is of all above, and of a session's master.",
+        description="Most words of a summary by level; the last is for all above and a session's master.",
     )
 
     def get_words(self, tier: int) -> int:
@@ -447,53 +447,57 @@ class RecallSettings(Section):
         0.9,
         ge=0,
         le=1,
-        description="Least relevance of a memory that a hook adds unasked.",
+        description="Least relevance of a memory that a hook adds to a prompt.",
     )
 
 
 class QuotaSettings(Section):
-    """What one night of a space takes on; the rest is the next night's. Tokens: `model.max_tokens`."""
+    """Limits of one night of a space. The next night reads the rest. For tokens see `model.max_tokens`."""
 
     messages: int = Field(
         0,
         ge=0,
-        description="New messages after which a night opens no further transcript; 0: any.",
+        description="New messages after which a night stops opening transcripts; 0: unlimited.",
     )
     bytes: int = Field(
         0,
         ge=0,
-        description="Bytes of transcripts after which a night opens no further one; 0: any.",
+        description="Bytes of transcripts after which a night stops opening transcripts; 0: unlimited.",
     )
 
 
 class RetentionSettings(Section):
-    """After how many days what was said is forgotten, by the next night; 0: never."""
+    """Days after which the next night forgets what was said; 0: never."""
 
     messages_days: int = Field(
         0,
         ge=0,
-        description="Days after which a message is forgotten, with all that was made of it.",
+        description="Days after which a message and everything derived from it are forgotten.",
     )
     by_source: dict[str, NonNegativeInt] = Field(
-        {}, description="The same by the format's name, over messages_days."
+        {}, description="The same by the format's name; overrides messages_days."
     )
     by_project: dict[str, NonNegativeInt] = Field(
-        {}, description="The same by project, over both."
+        {}, description="The same by project; overrides both."
     )
     talk_days: int = Field(
         0, ge=0, description="The same for conversations in `slowwave talk`."
     )
     notes_days: int = Field(0, ge=0, description="The same for notes.")
     recalls_days: int = Field(
-        0, ge=0, description="Days after which a line of the log of recalls goes."
+        0,
+        ge=0,
+        description="Days after which a line is removed from the log of recalls.",
     )
     completions_days: int = Field(
-        0, ge=0, description="Days after which a language model's kept answer goes."
+        0,
+        ge=0,
+        description="Days after which a stored answer of a language model is removed.",
     )
     quarantine_days: int = Field(
         0,
         ge=0,
-        description="Days after which excerpts of a file's unusable lines go, since it last changed.",
+        description="Days since a file's last change after which excerpts of its unusable lines are removed.",
     )
 
     @property
@@ -511,10 +515,10 @@ class RetentionSettings(Section):
 
 
 class GateSettings(Section):
-    """Bounds of what a night may change; outside them the live release stays, until `slowwave promote`."""
+    """Bounds on the changes of a night. Beyond them the live release stays until `slowwave promote`."""
 
     enabled: bool = Field(
-        True, description="Whether a night's release is held back outside the bounds."
+        True, description="Hold a night's release back if it exceeds the bounds."
     )
     probes: dict[str, str] = Field(
         {},
@@ -524,13 +528,13 @@ class GateSettings(Section):
         0.25,
         ge=0,
         le=1,
-        description="Share of the claims that one night may retire or merge.",
+        description="Largest share of the claims that one night may retire or merge.",
     )
     max_lost: float = Field(
         0.1,
         ge=0,
         le=1,
-        description="Share of the claims that one night may withdraw or lose.",
+        description="Largest share of the claims that one night may withdraw or lose.",
     )
     max_rejected: float = Field(
         0.8,
@@ -542,15 +546,15 @@ class GateSettings(Section):
         0.9,
         ge=0,
         le=1,
-        description="Share of a model's new claims that are trivial or of no use.",
+        description="Largest share of a model's new claims that may be trivial or useless.",
     )
     max_tokens: int = Field(
-        0, ge=0, description="Tokens that models may take for one release; 0: any."
+        0, ge=0, description="Most tokens of models for one release; 0: unlimited."
     )
 
 
 class StoreSettings(Section):
-    """How the store is kept."""
+    """How releases and files of the store are kept."""
 
     keep_releases: int = Field(
         14, ge=1, description="Newest releases kept on disk for reading and roll-back."
@@ -559,10 +563,11 @@ class StoreSettings(Section):
         14, ge=0, description="Days for which the last release of the day is kept too."
     )
     require_encrypted: bool = Field(
-        False, description="Write only where the disk is known to be encrypted (Linux)."
+        False, description="Write only if the disk is known to be encrypted (Linux)."
     )
     metrics_file: Path | None = Field(
-        None, description="Where each run writes its figures for Prometheus (*.prom)."
+        None,
+        description="File to which each run writes its figures for Prometheus (*.prom).",
     )
 
 
@@ -588,7 +593,7 @@ class Settings(BaseSettings):
     )
     aliases: dict[str, str] = Field(
         {},
-        description="Names of projects, each with the name it has now (`slowwave config alias OLD NEW`).",
+        description="Old names of projects, each with its current name (`slowwave config alias OLD NEW`).",
     )
     llm: str = Field(
         "off",
@@ -601,16 +606,16 @@ class Settings(BaseSettings):
         "openai:MODEL@URL.",
     )
     embeddings: bool = Field(
-        True, description="Make vectors; without them recall is full text alone."
+        True, description="Compute vectors. If off, recall searches by full text alone."
     )
     gists: GistStrategy = Field(
         "off",
-        description="How each message is summarised in a sentence, for `recent`, `show` and exports.",
+        description="How each message is summarised in one sentence, for `recent`, `show` and exports.",
     )
     same_day: bool = Field(
         True,
         description="Read a session in the background when it ends (hooks, `talk`). Rules distil it at once. If a "
-        "model writes the memory, recall finds the messages, and claims wait for the night.",
+        "model writes the memory, recall finds the messages at once, and claims wait for the night.",
     )
     resident: bool = Field(
         True,
@@ -618,7 +623,7 @@ class Settings(BaseSettings):
     )
     check_claims: bool = Field(
         True,
-        description="Compare claims with the checkouts of git that they are about, each night.",
+        description="Compare claims each night with the git checkouts that they are about.",
     )
     redact: bool = Field(
         True,

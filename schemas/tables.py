@@ -27,7 +27,7 @@ else:  # Python 3.11 knows no default
 """The type of a table's rows: one of schemas/rows.py."""
 
 VECTOR_DIM = 384
-"""Dimensions of the encoder that ships (all-MiniLM-L6-v2): what a store has until its first vectors say otherwise."""
+"""Dimensions of the encoder that ships (all-MiniLM-L6-v2): a store has them until its first vectors have others."""
 VECTOR = pa.list_(pa.float32())
 """A vector as steps see it. On disk all vectors of a store have the length of its first encoder's, and half precision.
 Centroids keep single precision, since every night moves them by a little."""
@@ -48,7 +48,7 @@ INTERNAL = (
     "read_key",
     "stems",
 )
-"""Columns by which a night finds what is to be done. Nothing else uses them."""
+"""Columns by which a night finds the rows that still need work. Nothing else uses them."""
 
 
 def mean(meaning: str) -> dict[str, str]:
@@ -74,9 +74,9 @@ def vector_field(name: str = "vector") -> pa.Field:
 
 
 CHAIN = ("chain_id", "chain_at", "chain_likely")
-"""Columns of claims and passages that the night writes where a later claim changed, or perhaps changed, what they say:
-the claim at the end of the chain, since when the row no longer holds, and how likely that is (1: it is superseded).
-The last two are null in a row that holds."""
+"""Columns of claims and passages that a later claim certainly or perhaps changed: the claim at the end of the chain,
+the time from which the row no longer holds, and the probability of that (1: it is superseded). The last two are null in
+a row that holds."""
 
 
 class ChainRow(TypedDict, total=False):
@@ -186,71 +186,71 @@ each keyword.
 """
 
 MEANINGS = {
-    "session_id": "hash of source and the transcript's own session id -> sessions",
+    "session_id": "hash of the source and the transcript's own session id -> sessions",
     "message_id": "hash of source, identity and content -> messages",
     "passage_id": "hash of the message and the place in it",
     "topic_id": "-> topics",
-    "workspace": "the project that it is about, by its folder or name: what `--project` takes",
+    "workspace": "the project, by its folder or name: `--project` takes it",
     "source": "the format's name: claude-code, codex, openclaw, …",
     "path": "file of the transcript",
-    "title": "a title, where there is one",
+    "title": "the title; null without one",
     "ts": "when it was said, UTC",
-    "utc_offset": "minutes that the clock of who said it was ahead of UTC; null if the transcript does not say",
+    "utc_offset": "minutes by which the speaker's clock was ahead of UTC; null if the transcript does not say",
     "observed_at": "when it was said, UTC",
     "started_at": "time of the first message, UTC",
     "ended_at": "time of the last message, UTC",
-    "first_at": "time of the earliest of what it was made of, UTC",
-    "last_at": "time of the latest of what it was made of, UTC",
-    "valid_from": "since when it holds, UTC",
-    "valid_to": "when a later claim surely changed it, UTC",
-    "messages": "how many messages",
-    "sessions": "how many sessions",
+    "first_at": "time of the earliest source of this row, UTC",
+    "last_at": "time of the latest source of this row, UTC",
+    "valid_from": "time from which the claim holds, UTC",
+    "valid_to": "time at which a later claim certainly changed it, UTC",
+    "messages": "number of messages",
+    "sessions": "number of sessions",
     "tokens": "estimate: UTF-8 bytes / 4",
     "prev_hash": "hash of the message before it in the session",
     "hash": "hash of the message and of prev_hash",
-    "size": "in files bytes; in topics active claims",
+    "size": "of a file its bytes; of a topic the number of its active claims",
     "mtime_ns": "time of the last change, ns since 1970",
-    "quarantined": "how many records could not be used",
-    "redacted": "how many secrets were replaced",
+    "quarantined": "number of records that could not be used",
+    "redacted": "number of secrets that were replaced",
     "role": "who speaks: user, assistant, system or tool",
-    "speaker": "a person's or an agent's name, where the transcript has one",
+    "speaker": "name of the person or agent, if the transcript has one",
     "text": "the text",
-    "summary": "what it says, in a sentence",
-    "detail": "more of it",
-    "keywords": "words that say what it is about",
-    "files": "files that it names",
+    "summary": "the content in one sentence",
+    "detail": "details beyond the summary",
+    "keywords": "words that name the subject",
+    "files": "files that the row names",
     "reason": "why",
     "superseded_by": "the claim that replaced it -> claims",
-    "vector": "of unit length; null where embeddings are off",
-    "trust": "a Trust: where the words come from, the least trusted of them",
+    "vector": "embedding of unit length; null if embeddings are off",
+    "trust": "a Trust: the least trusted origin of the words",
     "chain_id": "the claim at the end of the chain of changes -> claims",
-    "chain_at": "since when a later claim changed, or perhaps changed, what it says, UTC",
-    "chain_likely": "how likely that is; 1: it is superseded",
+    "chain_at": "time from which a later claim certainly or perhaps changed this row, UTC",
+    "chain_likely": "probability of that change; 1: the row is superseded",
     "step_key": "hash of the version and settings of the step that made the row",
-    "from_id": "the claim that gave way -> claims",
-    "into_id": "the claim that stands -> claims",
-    "undone": "a person took it back",
-    "name": "what it is called",
-    "base": "one that every memory has",
-    "other_name": "what that was called then",
+    "from_id": "the claim that was merged, changed or judged -> claims",
+    "into_id": "the claim that it was merged into, changed by or judged with -> claims",
+    "undone": "true if a person undid the decision",
+    "name": "the name",
+    "base": "true for a topic that every memory has",
+    "other_name": "name of the other topic at that time",
     "line": "line of the file",
     "blocks": "all parts of the message: text, thinking, tool calls and their results, images",
     "centroid": "mean of the vectors of its claims",
-    "member_hash": "hash of the members that it was written of",
+    "member_hash": "hash of the members that the text was written from",
     "step": "name of the step",
-    "at": "when it was done, UTC",
+    "at": "time of the event, UTC",
     "model": "name of the language model",
-    "engine": "what ran the model",
+    "engine": "the engine that ran the model",
     "finish_reason": "why the model stopped: stop, length, …",
     "prompt_tokens": "tokens of the prompt",
     "completion_tokens": "tokens of the answer",
-    "flags": "what was odd about the answer",
-    "created_at": "when it was made, UTC",
-    "row_id": "the row that it is about",
+    "flags": "irregularities of the answer",
+    "created_at": "time of creation, UTC",
+    "row_id": "the row that this row is about",
     "run_id": "-> runs",
     "release_id": "-> releases",
 }
-"""What a column means by its name, if it means about the same in each table."""
+"""The meaning of a column by its name, if it is about the same in each table."""
 
 BLOCK = pa.struct(
     [
@@ -284,14 +284,14 @@ MESSAGES: "Table[rows.MessageRow]" = Table(
         ),
         string_field("parent_id", "the transcript's own id of the message it answers"),
         string_field("role", "a Role", null=False),
-        string_field("origin", "an Origin: whose words these are", null=False),
+        string_field("origin", "an Origin: who or what wrote the words", null=False),
         string_field(
-            "speaker", "a person's or an agent's name, where the transcript has one"
+            "speaker", "name of the person or agent, if the transcript has one"
         ),
         pa.field("blocks", pa.list_(BLOCK), nullable=False),
         string_field(
             "text",
-            "what was said: text blocks without the tool's noise; empty for tool traffic",
+            "the text blocks without the tool's noise; empty for tool traffic",
             null=False,
         ),
         pa.field("ts", UTC_US),
@@ -308,7 +308,7 @@ MESSAGES: "Table[rows.MessageRow]" = Table(
         ),
         string_field(
             "identity",
-            "hash of what makes two copies the same message, content apart",
+            "hash that two copies of a message share, without its content",
             null=False,
         ),
         string_field("prev_hash", null=False),
@@ -333,14 +333,18 @@ SESSIONS: "Table[rows.SessionRow]" = Table(
         ),
         pa.field("started_at", UTC_US),
         pa.field("ended_at", UTC_US),
-        pa.field("utc_offset", pa.int16(), metadata=mean("that of its last message")),
+        pa.field(
+            "utc_offset", pa.int16(), metadata=mean("utc_offset of the last message")
+        ),
         pa.field("messages", pa.int64(), nullable=False),
         pa.field("tokens", pa.int64(), nullable=False),
         pa.field(
             "inactive",
             STRINGS,
             nullable=False,
-            metadata=mean("message_ids taken back: kept, not distilled"),
+            metadata=mean(
+                "message_ids of messages taken back: stored, but not distilled"
+            ),
         ),
         string_field(
             "head_hash", "hash of the last message: the end of the chain", null=False
@@ -363,7 +367,7 @@ FILES: "Table[rows.FileRow]" = Table(
         ),
         string_field(
             "read_key",
-            "version of the reader and of the settings it was read under",
+            "version of the reader, and of the settings of that reading",
             null=False,
         ),
         pa.field("sessions", pa.int64(), nullable=False),
@@ -422,7 +426,7 @@ GISTS: "Table[rows.GistRow]" = Table(
         pa.field("keywords", STRINGS, nullable=False),
         string_field(
             "strategy",
-            "what made it: llm, extractive, truncated, own (its transcript)",
+            "how it was made: llm, extractive, truncated; own: by the transcript",
             null=False,
         ),
         string_field("step_key", null=False),
@@ -435,19 +439,21 @@ BOILERPLATE: "Table[rows.BoilerplateRow]" = Table(
     key="span_id",
     fields=(
         string_field("span_id", "hash of the normalised text, 16 hex digits"),
-        string_field("text", "as it read where it was first found", null=False),
+        string_field(
+            "text", "the text, as in the first session that has it", null=False
+        ),
         pa.field(
             "sessions",
             pa.int64(),
             nullable=False,
-            metadata=mean("distinct sessions that hold it"),
+            metadata=mean("number of distinct sessions that have the span"),
         ),
         pa.field(
             "kept",
             STRINGS,
             nullable=False,
             metadata=mean(
-                "the first sessions of what a person typed, where it is not masked"
+                "the first sessions with a span that a person typed; it is not masked there"
             ),
         ),
         string_field("step_key", null=False),
@@ -469,7 +475,7 @@ LINES: "Table[rows.LineRow]" = Table(
             "typed",
             pa.list_(pa.int64()),
             nullable=False,
-            metadata=mean("those of them that a person typed in it"),
+            metadata=mean("the spans of them that a person typed"),
         ),
         string_field("step_key", null=False),
     ),
@@ -488,7 +494,9 @@ ACTIONS: "Table[rows.ActionRow]" = Table(
             "turn",
             pa.int64(),
             nullable=False,
-            metadata=mean("what a person had said so often in the session by then"),
+            metadata=mean(
+                "number of a person's messages in the session up to this one"
+            ),
         ),
         pa.field(
             "seq",
@@ -511,11 +519,13 @@ ACTIONS: "Table[rows.ActionRow]" = Table(
         ),
         string_field(
             "command",
-            "program and what it does, without arguments; null for what no habit is made of",
+            "the program and its subcommand, without arguments; null if no habit is made of it",
         ),
-        string_field("line", "the same as it was typed, without redirections"),
+        string_field("line", "the command as typed, without redirections"),
         string_field("role", "a CommandRole"),
-        pa.field("ok", pa.bool_(), metadata=mean("null where nothing tells")),
+        pa.field(
+            "ok", pa.bool_(), metadata=mean("true if it succeeded; null if unknown")
+        ),
         string_field("step_key", null=False),
     ),
 )
@@ -533,7 +543,7 @@ PATTERNS: "Table[rows.PatternRow]" = Table(
             nullable=False,
             metadata=mean("two files; steps in order; or one command"),
         ),
-        string_field("line", "of a command, as it is mostly typed"),
+        string_field("line", "of a command, its most frequent spelling"),
         string_field("role", "of a command, a CommandRole"),
         pa.field(
             "support", pa.int64(), nullable=False, metadata=mean("turns that have it")
@@ -548,20 +558,20 @@ PATTERNS: "Table[rows.PatternRow]" = Table(
             "times",
             pa.int64(),
             nullable=False,
-            metadata=mean("of a command, how often it ran; else the support"),
+            metadata=mean("of a command, the number of its runs; else the support"),
         ),
         pa.field("sessions", pa.int64(), nullable=False),
         pa.field(
             "share",
             pa.float32(),
             metadata=mean(
-                "support / turns of the rarer file or first step; of a command runs that went well"
+                "support / turns of the rarer file or first step; of a command the share of runs that succeeded"
             ),
         ),
         pa.field(
             "lift",
             pa.float32(),
-            metadata=mean("of two files, support / what chance would give"),
+            metadata=mean("of two files, support / the support expected by chance"),
         ),
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
@@ -587,32 +597,34 @@ DEAD_ENDS: "Table[rows.DeadEndRow]" = Table(
         string_field("path", "of an edit its file, from the project's folder on"),
         string_field(
             "attempt",
-            "the command, or the first line that the edit brought in, redacted",
+            "the command, or the first line that the edit added, redacted",
             null=False,
         ),
         pa.field(
             "words",
             STRINGS,
             nullable=False,
-            metadata=mean(
-                "of a command its words; of an edit the names that it brought in"
-            ),
+            metadata=mean("of a command its words; of an edit the names that it added"),
         ),
         string_field("attempt_id", "the message that tried it -> messages", null=False),
-        string_field("failure_id", "the message that shows it -> messages", null=False),
-        string_field("error", "the line of it that tells most, redacted", null=False),
+        string_field(
+            "failure_id", "the message that shows the failure -> messages", null=False
+        ),
+        string_field(
+            "error", "the most informative line of the failure, redacted", null=False
+        ),
         pa.field(
             "by_person",
             pa.bool_(),
             nullable=False,
-            metadata=mean("a person refused it; else a command failed"),
+            metadata=mean("true if a person refused it; false if a command failed"),
         ),
-        string_field("instead", "what was done instead, redacted"),
-        string_field("instead_id", "the message that did it -> messages"),
-        pa.field("at", UTC_US, metadata=mean("when it was tried, UTC")),
+        string_field("instead", "the later action that replaced it, redacted"),
+        string_field("instead_id", "the message with that action -> messages"),
+        pa.field("at", UTC_US, metadata=mean("time of the attempt, UTC")),
         string_field(
             "worked_in",
-            "a later session in which it worked, so that it is none any more -> sessions",
+            "a later session in which the attempt worked: the dead end no longer counts -> sessions",
         ),
         string_field("step_key", null=False),
     ),
@@ -637,7 +649,8 @@ CLAIMS: "Table[rows.ClaimRow]" = Table(
     model_text="detail",
     fields=(
         string_field(
-            "claim_id", "hash of session, message and the sentence or quote it rests on"
+            "claim_id",
+            "hash of the session, the message, and the sentence or quote behind the claim",
         ),
         string_field("session_id", null=False),
         string_field("workspace"),
@@ -645,7 +658,7 @@ CLAIMS: "Table[rows.ClaimRow]" = Table(
         string_field("detail"),
         string_field(
             "category",
-            "of the pack: CODING or PERSONAL; '' where none is sure",
+            "of the pack: CODING or PERSONAL; '' if uncertain",
             null=False,
         ),
         string_field("pack", "coding, personal", null=False),
@@ -655,7 +668,7 @@ CLAIMS: "Table[rows.ClaimRow]" = Table(
             "message_ids",
             STRINGS,
             nullable=False,
-            metadata=mean("the messages the quote and the claim stand on"),
+            metadata=mean("the messages that support the quote and the claim"),
         ),
         string_field("speaker"),
         pa.field("confidence", pa.float32(), nullable=False, metadata=mean("0 to 1")),
@@ -665,29 +678,33 @@ CLAIMS: "Table[rows.ClaimRow]" = Table(
         pa.field(
             "reusable",
             pa.bool_(),
-            metadata=mean("gates, null where nobody judged: of use beyond its session"),
+            metadata=mean("a gate, null if not judged: of use beyond its session"),
         ),
         pa.field(
             "non_trivial",
             pa.bool_(),
-            metadata=mean("more than a reader would know anyway"),
+            metadata=mean("a gate: a reader would not know it anyway"),
         ),
-        pa.field("specific", pa.bool_(), metadata=mean("names something")),
         pa.field(
-            "verified", pa.bool_(), metadata=mean("its quote stands in its messages")
+            "specific", pa.bool_(), metadata=mean("a gate: the claim names something")
+        ),
+        pa.field(
+            "verified",
+            pa.bool_(),
+            metadata=mean("true if one of its messages has the quote"),
         ),
         pa.field("gate_reasons", STRINGS, metadata=mean("why a gate is shut")),
         pa.field("keywords", STRINGS, nullable=False),
         pa.field(
             "stems",
             STRINGS,
-            metadata=mean("of the summary's words that carry it, in order"),
+            metadata=mean("stems of the summary's content words, in order"),
         ),
         vector_field(),
         string_field("step_key", null=False),
         string_field("status", "a Status", null=False),
         string_field("reason", "why it is not active"),
-        string_field("canonical_id", "the row this one repeats"),
+        string_field("canonical_id", "the claim that this one repeats -> claims"),
         string_field("superseded_by"),
         pa.field("valid_from", UTC_US),
         pa.field("valid_to", UTC_US),
@@ -695,10 +712,14 @@ CLAIMS: "Table[rows.ClaimRow]" = Table(
             "evidence_sessions",
             STRINGS,
             nullable=False,
-            metadata=mean("distinct sessions that say it"),
+            metadata=mean("distinct sessions that state the claim"),
         ),
-        string_field("dedupe_key", "null: not looked at yet"),
-        string_field("supersede_key", "the same"),
+        string_field(
+            "dedupe_key", "null: not yet compared with other claims for duplicates"
+        ),
+        string_field(
+            "supersede_key", "null: not yet compared with other claims for changes"
+        ),
         string_field("topic_id"),
         string_field("assign_key", "null: not assigned yet"),
         *chain_fields(),
@@ -713,14 +734,14 @@ MERGES: "Table[rows.MergeRow]" = Table(
         string_field("merge_id", "hash of the pair and the rule"),
         string_field(
             "kind",
-            "a LedgerKind; of a doubt or an agreement both stand; a judgement is a word on both",
+            "a LedgerKind; after a doubt or an agreement both claims stay active; a judgement is a model's answer",
             null=False,
         ),
         string_field("from_id", null=False),
         string_field("into_id", null=False),
         string_field(
             "rule",
-            "exact, token_sort, …; changed, retracted, restored, perhaps …; of a judgement the answer",
+            "exact, token_sort, …; changed, retracted, restored, perhaps …; for a judgement the answer",
             null=False,
         ),
         pa.field(
@@ -741,14 +762,14 @@ RELATIONS: "Table[rows.RelationRow]" = Table(
         string_field("relation_id", "hash of kind and both claims"),
         string_field("kind", "a RelationKind", null=False),
         string_field("from_id", "the later claim", null=False),
-        string_field("to_id", "the earlier one", null=False),
+        string_field("to_id", "the earlier claim", null=False),
         pa.field(
             "weight",
             pa.float32(),
             nullable=False,
-            metadata=mean("0 to 1: how close; of a contradiction how likely"),
+            metadata=mean("0 to 1: closeness; for a contradiction its probability"),
         ),
-        string_field("reason", "the files or names that both have"),
+        string_field("reason", "the files or names that both claims have"),
         string_field("step_key", null=False),
     ),
 )
@@ -759,26 +780,26 @@ CHECKS: "Table[rows.CheckRow]" = Table(
     key="check_id",
     volatile=frozenset({"checked_at"}),
     fields=(
-        string_field("check_id", "hash of the row and of what it names"),
+        string_field("check_id", "hash of the row and the thing that it names"),
         string_field("row_id", "-> claims, or -> passages", null=False),
-        string_field("message_id", "of a passage, its message; null for a claim"),
+        string_field("message_id", "the message of a passage; null for a claim"),
         string_field("workspace", null=False),
-        string_field("kind", "a CheckKind: what is named", null=False),
-        string_field("name", "as the text names it", null=False),
         string_field(
-            "value", "the version, the setting's value or the port that it names"
+            "kind", "a CheckKind: the kind of thing that is named", null=False
         ),
+        string_field("name", "its name in the text", null=False),
+        string_field("value", "the version, value of a setting, or port in the text"),
         string_field("result", "a CheckResult: found, gone, differs", null=False),
         pa.field(
             "checked_at",
             UTC_US,
             nullable=False,
-            metadata=mean("when it was looked up, UTC"),
+            metadata=mean("time of the check, UTC"),
         ),
-        string_field("commit", "HEAD when it was looked up", null=False),
+        string_field("commit", "HEAD at the time of the check", null=False),
         string_field(
             "path",
-            "file of the evidence, from the checkout's root on; of a branch its reference",
+            "file of the evidence, relative to the checkout's root; for a branch its reference",
         ),
         pa.field(
             "line", pa.int64(), metadata=mean("line of the evidence; null for a file")
@@ -786,10 +807,10 @@ CHECKS: "Table[rows.CheckRow]" = Table(
         string_field("text", "that line, redacted"),
         string_field(
             "since_commit",
-            "the commit since which it is so; of a branch the last one that it was seen at",
+            "the first commit with this result; for a branch the last commit that it was seen at",
         ),
         pa.field("since_at", UTC_US, metadata=mean("that commit's time, UTC")),
-        string_field("instead", "what stands in its place, redacted"),
+        string_field("instead", "the thing that replaced it, redacted"),
         string_field("step_key", null=False),
     ),
 )
@@ -804,7 +825,7 @@ TOPICS: "Table[rows.TopicRow]" = Table(
     fields=(
         string_field("topic_id"),
         string_field("name", null=False),
-        string_field("purpose", "what KIND of thing belongs here", null=False),
+        string_field("purpose", "the kind of claim that belongs here", null=False),
         pa.field("base", pa.bool_(), nullable=False),
         pa.field(
             "samples",
@@ -812,39 +833,47 @@ TOPICS: "Table[rows.TopicRow]" = Table(
             nullable=False,
             metadata=mean("ids of the latest members"),
         ),
-        string_field("text", "what it comes to; null of fewer than three claims"),
-        string_field("workspace", "where all of its claims are from"),
+        string_field("text", "summary of the topic; null with fewer than three claims"),
+        string_field(
+            "workspace", "the project of all its claims; null if they have several"
+        ),
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
         pa.field("size", pa.int64(), nullable=False),
         pa.field(
             "strength",
             pa.int64(),
-            metadata=mean("the sessions that say each of its claims, in sum"),
+            metadata=mean("sum, over its claims, of the sessions that state the claim"),
         ),
-        pa.field("sessions", pa.int64(), metadata=mean("those that say any")),
+        pa.field(
+            "sessions",
+            pa.int64(),
+            metadata=mean("number of sessions that state any of its claims"),
+        ),
         pa.field(
             "uses",
             pa.int64(),
             metadata=mean(
-                "how often recall had returned any, when its claims were last looked over"
+                "recalls that had returned any of its claims, at the last update"
             ),
         ),
         vector_field("centroid"),  # mean of its claims, by `Limits.alpha`
         pa.field(
             "cohesion",
             pa.float32(),
-            metadata=mean("length of that mean; 1 - it: the spread"),
+            metadata=mean(
+                "length of the centroid before normalising; 1 - cohesion is the spread"
+            ),
         ),
-        pa.field("share", pa.float64(), metadata=mean("of all claims")),
+        pa.field("share", pa.float64(), metadata=mean("its part of all claims")),
         pa.field(
             "overlap",
             pa.float64(),
             metadata=mean(
-                "cosine to the nearest other one of its project, or of everyday life"
+                "cosine to the nearest other topic of its project, or of everyday life"
             ),
         ),
-        string_field("member_hash", "hash of the active claims in it"),
+        string_field("member_hash", "hash of its active claims"),
         string_field("step_key", null=False),
     ),
 )
@@ -855,10 +884,12 @@ TOPIC_HISTORY: "Table[rows.TopicEventRow]" = Table(
     fields=(
         string_field("event_id", "hash of the kind, both topics and the claims moved"),
         string_field("kind", "merge, split", null=False),
-        string_field("topic_id", "the topic that went, or that was cut", null=False),
-        string_field("name", "what it was called then", null=False),
+        string_field("topic_id", "the topic that was merged away or split", null=False),
+        string_field("name", "its name at that time", null=False),
         string_field(
-            "other_id", "the topic it went into, or that was cut off it", null=False
+            "other_id",
+            "the topic that it was merged into, or that was split off",
+            null=False,
         ),
         string_field("other_name", null=False),
         pa.field(
@@ -901,7 +932,7 @@ SUMMARIES: "Table[rows.SummaryRow]" = Table(
             "sealed",
             pa.bool_(),
             nullable=False,
-            metadata=mean("a sealed group only ever loses members"),
+            metadata=mean("true for a full group: it can lose members, but gains none"),
         ),
         pa.field("first_at", UTC_US),
         pa.field("last_at", UTC_US),
@@ -912,7 +943,7 @@ SUMMARIES: "Table[rows.SummaryRow]" = Table(
             "stale",
             pa.bool_(),
             metadata=mean(
-                "written before it lost a member, or grew; the model writes it again"
+                "true if the group lost or gained members since; the model writes it again"
             ),
         ),
         string_field(TRUST),
@@ -927,14 +958,14 @@ MARKS: "Table[rows.MarkRow]" = Table(
         string_field("mark_id", "hash of step and unit"),
         string_field("step", null=False),
         string_field(
-            "unit_id", "a session_id; of the step `writer` 'memory'", null=False
+            "unit_id", "a session_id; for the step `writer` 'memory'", null=False
         ),
         string_field(
             "input_key",
-            "hash of the step's key and of the unit's content when it was done",
+            "hash of the step's key and of the unit's content at that time",
             null=False,
         ),
-        string_field("note", "why there is no output, where that is so"),
+        string_field("note", "why the unit has no output; null if it has"),
     ),
 )
 
@@ -948,17 +979,17 @@ COMPLETIONS: "Table[rows.CompletionRow]" = Table(
             "hash of model, messages, schema, sampling and token budget",
         ),
         string_field(
-            "request_id", "who asked first: the step's own id for it", null=False
+            "request_id", "the step's own id of the first request", null=False
         ),
         string_field("model", null=False),
         string_field("engine", null=False),
         string_field(
             "text",
-            "as it was generated, also where an error was found in it",
+            "the generated text, also if an error was found in it",
             null=False,
         ),
         string_field(
-            "error", "null, or a lasting error: asking again would give it again"
+            "error", "null, or a lasting error: the same request would fail again"
         ),
         string_field("reason", null=False),
         string_field("finish_reason", null=False),
@@ -968,7 +999,7 @@ COMPLETIONS: "Table[rows.CompletionRow]" = Table(
             "prefix_tokens",
             pa.int64(),
             nullable=False,
-            metadata=mean("of the prompt's, found in the engine's prefix cache"),
+            metadata=mean("prompt tokens found in the engine's prefix cache"),
         ),
         pa.field("flags", STRINGS, nullable=False),
         pa.field("created_at", UTC_US, nullable=False),
@@ -985,14 +1016,14 @@ QUARANTINE: "Table[rows.QuarantinedRow]" = Table(
         string_field("step", "read, observe, …", null=False),
         string_field("path"),
         pa.field("line", pa.int64()),
-        string_field("row_id", "the row it came from, when it was a row"),
+        string_field("row_id", "the source row, if it was a row"),
         string_field("reason", null=False),
         string_field("excerpt", "the first 2,000 characters, redacted"),
         pa.field(
             "resolved",
             pa.bool_(),
             nullable=False,
-            metadata=mean("a later reading found it mended"),
+            metadata=mean("true if a later reading found the input mended"),
         ),
     ),
 )
@@ -1005,7 +1036,7 @@ EXCLUSIONS: "Table[rows.ExclusionRow]" = Table(
     fields=(
         string_field(
             "row_id",
-            "a session, message or claim that counts for nothing until it is included again",
+            "a session, message or claim that is not used until it is included again",
         ),
         string_field("kind", "session, message or claim", null=False),
         string_field("session_id", null=False),
@@ -1014,12 +1045,12 @@ EXCLUSIONS: "Table[rows.ExclusionRow]" = Table(
             STRINGS,
             nullable=False,
             metadata=mean(
-                "of a session: what its transcript had taken back by then; of a claim: the messages that tell it alone"
+                "of a session: messages that its transcript had taken back; of a claim: those that state only it"
             ),
         ),
         string_field(
             "words",
-            "of a claim: hash of its project and words, so that nobody else's bring it back",
+            "of a claim: hash of its project and words; an equal claim stays out too",
         ),
         string_field("why", "a person's reason", null=False),
         pa.field("at", UTC_US, nullable=False),
@@ -1034,8 +1065,15 @@ FORGOTTEN: "Table[rows.ForgottenRow]" = Table(
         string_field("forgotten_id", "hash of kind and row_id"),
         string_field("kind", "message, title (of a session), quarantine", null=False),
         string_field("row_id", null=False),
-        string_field("identity", "of a message: every version of it stays away"),
-        string_field("why", "what was asked for, by kind; never its words", null=False),
+        string_field(
+            "identity",
+            "of a message: hash that all its versions share; none is read again",
+        ),
+        string_field(
+            "why",
+            "the kinds of selection that were given, never their words",
+            null=False,
+        ),
         string_field("run_id", null=False),
         pa.field("at", UTC_US, nullable=False),
     ),
@@ -1053,11 +1091,12 @@ RUNS: "Table[rows.RunRow]" = Table(
         pa.field("ended_at", UTC_US),
         string_field("status", "a RunStatus", null=False),
         string_field(
-            "release_id", "that it made; of one that is held back, the one that stays"
+            "release_id",
+            "the release that the run made; if that is held back, the live one",
         ),
         string_field(
             "report",
-            "JSON: per step rows in, rows out, seconds, counts, usage of models",
+            "JSON: for each step rows in, rows out, seconds, counts, usage of models",
             null=False,
         ),
     ),
@@ -1089,15 +1128,15 @@ RELEASES: "Table[rows.ReleaseRow]" = Table(
             nullable=False,
             metadata=mean("table -> rows"),
         ),
-        string_field("encoder", "the model every vector was made with"),
-        string_field("restores", "the release a roll-back went back to"),
+        string_field("encoder", "the model that made every vector"),
+        string_field("restores", "the release that a roll-back returned to"),
         string_field(
             "calibration",
-            "JSON: what known negatives reach in each table, the scale of relevance",
+            "JSON: scores of known negatives in each table: the scale of relevance",
         ),
         string_field(
             "writer",
-            "who made its claims, topics and summaries: 'rules' or a language model",
+            "the writer of its claims, topics and summaries: 'rules' or a language model",
         ),
     ),
 )

@@ -30,7 +30,7 @@ def test_parquet_and_lance_carry_meanings_and_no_internal_key(
     samples_night: tuple[Path, RunReport], tmp_path: Path
 ) -> None:
     settings, means = Settings(store=samples_night[0]), MEANING.encode()
-    said = b"the messages the quote and the claim stand on"
+    said = b"the messages that support the quote and the claim"
     for form in ("parquet", "lance", "jsonl"):
         manifest = export_tables(settings, tmp_path / form, form)
         assert not {

@@ -93,12 +93,12 @@ def test_a_report_has_means_in_percent_by_tier() -> None:
     counts = count_coherence([*found, Coherence(-1, "", 1.0, None, None, None)])
     assert list(describe_counts({}, counts).items()) == [
         ("masters by the model", 1),
-        ("masters, saying what no member says", 0),
+        ("masters, stating what no member states", 0),
         ("masters, words of members, percent", 100),
         ("tier 0 by the model", 2),
         ("tier 0, likeness to members, percent", 75),
         ("tier 0, likeness to the tier above, percent", 40),
-        ("tier 0, saying what no member says", 1),
+        ("tier 0, stating what no member states", 1),
         ("tier 0, words of members, percent", 38),
     ]
     assert count_coherence([]) == {}
