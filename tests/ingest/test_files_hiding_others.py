@@ -105,9 +105,7 @@ def test_what_is_left_out_is_counted_and_named_in_the_runs_report(
         + ")",
         "left out, files of other kinds: 1 (.pdf)",
         "left out, folders left out by name: 1 (node_modules)",
-        "left out, links not followed: 1 ("
-        + str(tmp_path / "in" / "link.jsonl")
-        + ")",
+        "left out, links not followed: 1 (" + str(tmp_path / "in" / "link.jsonl") + ")",
     ]
     assert report.failures == []
 
