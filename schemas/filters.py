@@ -39,7 +39,7 @@ class Filters(MessageFilters, total=False):
 class Extent(TypedDict, total=False):
     """How far an answer goes."""
 
-    everything: Annotated[bool, "Include hits on other matters."]
+    everything: Annotated[bool, "Also hits on other matters."]
 
 
 class ContextOptions(MessageFilters, Extent, total=False):
@@ -54,7 +54,7 @@ ABOUT = {
     "k": "Most hits to return.",
     "kinds": "claim, message, summary (the default), topic; or session alone.",
     "budget": "Most tokens.",
-    "web": "Also search the web; personal data is left out of the query.",
+    "web": "Also search the web, without personal data.",
 }
 """Descriptions of the other options, whose types and defaults the command line and the tools of agents set."""
 

@@ -82,9 +82,8 @@ gc.disable()  # To collect 3,600 tests, every import included, takes a quarter l
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays: it is never looked through for garbage, and what a night makes is so more seldom."""
+    """What was imported stays: it is never looked through for garbage."""
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
     gc.enable()
 
 

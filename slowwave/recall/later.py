@@ -29,6 +29,9 @@ NEAREST = 10
 """Passages nearest in meaning, whose words are compared too."""
 EACH = 2
 """Most later messages of one."""
+LEAST = 0.6
+"""Least cosine and share of words together of a later message of the same matter: other matters of a project stay out
+of a block that a clear answer ends."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,9 @@ def _rank(
     texts: Mapping[int, PassageRow],
     words: Mapping[int, Set[str]],
 ) -> list[PassageRow]:
-    """Return the later passages that are most like one of the own passages, the likest first, of each message one."""
+    """Return the later passages that are at least LEAST like one of the own passages, the likest first, of each message
+    one.
+    """
     likeness = {}
     for place, cosines in zip(compared.near.tolist(), compared.cosines, strict=True):
         shares = [
@@ -126,7 +131,8 @@ def _rank(
         ]
         likeness[place] = float((cosines + shares).max())
     best = dict[str, PassageRow]()
-    for place in sorted(likeness, key=lambda place: -likeness[place]):
+    near = [place for place in likeness if likeness[place] >= LEAST]
+    for place in sorted(near, key=lambda place: -likeness[place]):
         best.setdefault(texts[place]["message_id"], texts[place])
     return list(best.values())[:EACH]
 

@@ -30,6 +30,8 @@ TEMPLATE_MARK = re.compile(
 
 def neutralize_template_marks(text: str) -> str:
     """Return the text with the brackets of chat templates' marks replaced. Its length and all offsets stay the same."""
+    if "<" not in text and "[" not in text:
+        return text
     return TEMPLATE_MARK.sub(
         lambda m: (
             m[0].replace("<", "‹").replace(">", "›").replace("[", "(").replace("]", ")")

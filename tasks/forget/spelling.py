@@ -174,12 +174,14 @@ def _fold(text: str, border: str = "") -> str:
             if category(char) in CONTROLS and not char.isspace()
         }
         text = text.translate(unseen)
-    text = normalize("NFKC", SHAPELESS.sub("", text))
+    if not text.isascii():
+        text = normalize("NFKC", SHAPELESS.sub("", text))
     if border:
         text = _compile_camel().sub(border, text)
-    return " ".join(
-        normalize("NFKC", neutralize_template_marks(text).casefold()).split()
-    )
+    folded = neutralize_template_marks(text).casefold()
+    if not folded.isascii():
+        folded = normalize("NFKC", folded)
+    return " ".join(folded.split())
 
 
 @cache

@@ -397,7 +397,7 @@ def test_a_bucket_names_no_file_outside_the_space(
     obstore.put(
         space, "live.json", json.dumps({"epoch": 1, "listing": digest}).encode()
     )
-    with pytest.raises(StoreUnreadable, match="no file of a space"):
+    with pytest.raises(StoreUnreadable, match="not a file of a space"):
         Memory.open(machine("one").store)
     assert list(tmp_path.rglob("outside")) == []
 

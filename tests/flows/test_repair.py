@@ -271,7 +271,7 @@ def test_what_no_transcript_has_any_more_is_named_and_the_rest_goes_on(
     notes = run_repair(settings).notes
     lost = [note for note in notes if "messages are lost" in note]
     assert f"{talk}" in lost[0]
-    assert "is gone: only a backup has them" in lost[0]
+    assert "is gone; only a backup has them" in lost[0]
     assert sum(int(note.split()[2]) for note in lost) == messages
     assert check_store(tmp_path / "other" / "default").damage == []
     assert (

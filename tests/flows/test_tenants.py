@@ -50,7 +50,10 @@ def test_a_space_hears_nothing_of_another(tmp_path: Path) -> None:
             tmp_path / "in" / space, "gauges", f"We decided to keep the gauges {where}."
         )
     refused = typed("run", tmp_path / "in", "--plain", "--space", "a", "--space", "b")
-    assert (refused.exit_code, "put {space} into it" in refused.output) == (1, True)
+    assert (refused.exit_code, "each PATH must contain {space}" in refused.output) == (
+        1,
+        True,
+    )
     assert (
         "no space yet"
         in typed("run", tmp_path / "in" / "{space}", "--plain", "--all-spaces").output

@@ -150,7 +150,7 @@ def test_the_store_keeps_what_was_put_and_forgets_what_was_deleted(
     ben = store.get(("ben",), "key")
     assert ben
     assert KEY not in str(ben.value)
-    with pytest.raises(UsageError, match="is no operator"):
+    with pytest.raises(UsageError, match="is not an operator"):
         store.search((), filter={"stars": {"$near": 4}})
     with pytest.raises(UsageError, match="this one has none: nothing was noted"):
         store.put(("ann",), "blank", {"text": " "})

@@ -535,7 +535,7 @@ def test_a_folder_of_ones_own_overrides_prompts_and_adds_packs(tmp_path: Path) -
     with pytest.raises(UsageError, match="no pack at"):
         mine.load_pack("garden")
     (tmp_path / "packs" / "bad.toml").write_text('name = "bad"\n')
-    with pytest.raises(UsageError, match="'bad' is no pack"):
+    with pytest.raises(UsageError, match="'bad' is not a pack"):
         mine.load_pack("bad")
     (tmp_path / "gist.md").write_text("no parts")
     with pytest.raises(UsageError, match="needs the lines"):

@@ -176,7 +176,7 @@ def test_what_is_noted_of_a_last_part_is_of_the_known_project(
 ) -> None:
     copy = Path(shutil.copytree(root, tmp_path / "store"))
     assert (
-        f"of {folder};"
+        f"of {folder}."
         in typed(
             "remember", "We ship on Friday.", "--project", "api", "--store", copy
         ).stdout

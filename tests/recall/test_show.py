@@ -141,7 +141,7 @@ def test_the_plain_picture_is_a_line_a_row(folder: Path) -> None:
     ).output
     assert printed.startswith(f"summary tier -1 {master['summary_id'][:12]}")
     assert printed.count("\n  ") >= len(master["member_ids"])
-    assert "held by" in printed
+    assert "part of" in printed
 
 
 def chat(tmp_path: Path, *answers: str) -> Path:

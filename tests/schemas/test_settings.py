@@ -240,9 +240,9 @@ def test_the_users_broken_file_is_an_error_in_one_line(
     ):
         result = typed(*words)
         assert result.exit_code == 1, words
-        assert result.output.startswith(f"slowwave: {own} is no ")
+        assert result.output.startswith(f"slowwave: {own} is not ")
         assert result.output.count("\n") == 1
-    with pytest.raises(UsageError, match="is no "):
+    with pytest.raises(UsageError, match="is not "):
         Memory.open(project / "s")
 
 
