@@ -23,6 +23,7 @@ from rapidfuzz import fuzz, process
 from slowwave.engines.llm.protocol import NON_EMPTY, AnswerModel, Completion, Request
 from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.rows import ClaimRow, TopicRow
 from slowwave.schemas.tables import CLAIMS, TOPICS
 from slowwave.schemas.vocabulary import Status
 from slowwave.store.store import Store
@@ -131,14 +132,14 @@ class Batch:
     """One request, with its claims and topics by their numbers in the prompt."""
 
     request: Request
-    claims: Mapping[int, Mapping[str, Any]]
+    claims: Mapping[int, ClaimRow]
     topics: Mapping[int, str]
     """Number to topic_id."""
 
 
 def split_waves(
-    claims: Sequence[Mapping[str, Any]], batch: int
-) -> Iterator[list[list[Mapping[str, Any]]]]:
+    claims: Sequence[ClaimRow], batch: int
+) -> Iterator[list[list[ClaimRow]]]:
     """Yield claims in batches, batches in waves of 1, 2, 4, … up to LARGEST_WAVE."""
     batches = [
         list(claims[start : start + batch]) for start in range(0, len(claims), batch)
@@ -162,7 +163,7 @@ class Board:
 
     def build_batch(
         self,
-        claims: Sequence[Mapping[str, Any]],
+        claims: Sequence[ClaimRow],
         library: Library,
         count: Counter,
         window: int,
@@ -203,7 +204,7 @@ class Board:
     def build_split(
         self,
         topic_id: str,
-        claims: Sequence[Mapping[str, Any]],
+        claims: Sequence[ClaimRow],
         library: Library,
         count: Counter,
         window: int,
@@ -270,7 +271,7 @@ class Board:
         self.topics[topic.id] = topic
         return topic.id
 
-    def _join(self, topic: Topic, claim: Mapping[str, Any]) -> None:
+    def _join(self, topic: Topic, claim: ClaimRow) -> None:
         self.placed[claim["claim_id"]] = topic.id
         topic.samples = [*topic.samples, claim["summary"]][-self.samples :]
         if claim["vector"] is not None:
@@ -286,7 +287,7 @@ class Board:
         topic.projects |= {project} if (project := _name_project(claim)) else set()
         topic.size += 1
 
-    def _rank_topics(self, claims: Sequence[Mapping[str, Any]]) -> list[Topic]:
+    def _rank_topics(self, claims: Sequence[ClaimRow]) -> list[Topic]:
         """Return the base topics, then the others by similarity to the nearest of the claims.
 
         Among equals the largest topic comes first.
@@ -315,7 +316,7 @@ def _render_samples(topic: Topic) -> str:
     return f"\nlately: {samples or 'nothing yet'}"
 
 
-def _render_claim(number: int, claim: Mapping[str, Any]) -> str:
+def _render_claim(number: int, claim: ClaimRow) -> str:
     project = _name_project(claim)
     return format_entry(
         f"entry {number}{f' ({project})' if project else ''}:",
@@ -323,13 +324,13 @@ def _render_claim(number: int, claim: Mapping[str, Any]) -> str:
     )
 
 
-def _name_project(claim: Mapping[str, Any]) -> str:
+def _name_project(claim: ClaimRow) -> str:
     """Return the last folder of a coding claim's workspace, or an empty string."""
     of_project = claim["workspace"] if claim["pack"] == "coding" else None
     return " ".join(PurePath((of_project or "").replace("\\", "/")).name.split())[:60]
 
 
-def name_batch(claims: Sequence[Mapping[str, Any]]) -> str:
+def name_batch(claims: Sequence[ClaimRow]) -> str:
     """Return the name of the request for some claims."""
     return f"{compute_content_id(*(claim['claim_id'] for claim in claims))}/assign"
 
@@ -402,7 +403,7 @@ def place_by_model(
 
 def _place_in_waves(
     job: Job,
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[ClaimRow],
     board: Board,
     model: Model,
     report: StepReport,
@@ -415,7 +416,7 @@ def _place_in_waves(
         batches: dict[str, Batch] = {}
 
         def build(
-            wave: Sequence[Sequence[Mapping[str, Any]]],
+            wave: Sequence[Sequence[ClaimRow]],
             batches: dict[str, Batch] = batches,
         ) -> list[Request]:
             window = model.llm.context_window
@@ -554,7 +555,7 @@ def split_by_model(
     rows = sort_by_time(job.store.read(CLAIMS, where=active))
     batches: list[Batch] = []
 
-    def build(some: Sequence[Sequence[Mapping[str, Any]]]) -> list[Request]:
+    def build(some: Sequence[Sequence[ClaimRow]]) -> list[Request]:
         window = model.llm.context_window
         batches.extend(
             board.build_split(
@@ -587,9 +588,7 @@ def split_by_model(
     return None if answers.waiting else _collect_assigned(rows, board, key)
 
 
-def _collect_assigned(
-    rows: Sequence[Mapping[str, Any]], board: Board, key: str
-) -> Assigned:
+def _collect_assigned(rows: Sequence[ClaimRow], board: Board, key: str) -> Assigned:
     """Return the rows that the board placed, and the topics that it opened."""
     new = [
         make_empty_topic(
@@ -625,9 +624,7 @@ def _build_board_topics(store: Store, topics: pa.Table) -> list[Topic]:
     ]
 
 
-def _build_board_topic(
-    row: Mapping[str, Any], samples: Sequence[Mapping[str, Any]]
-) -> Topic:
+def _build_board_topic(row: TopicRow, samples: Sequence[ClaimRow]) -> Topic:
     """Return a topic from its row of TOPICS and its stored samples."""
     return Topic(
         id=row["topic_id"],
