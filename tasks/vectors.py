@@ -224,11 +224,11 @@ def add_vectors(rows: pa.Table, column: str, encoder: Encoder) -> pa.Table:
     for row, sources in repeated.items():
         mean = vectors[sources].mean(axis=0)
         length = float(np.linalg.norm(mean))
-        vectors[row] = mean / length if length else mean
+        vectors[row] = round_as_kept(mean / length if length else mean)
     return rows.set_column(
         rows.schema.get_field_index("vector"),
         rows.schema.field("vector"),
-        build_vector_array(vectors.astype(np.float16).astype(np.float32)),
+        build_vector_array(vectors),
     )
 
 
@@ -251,4 +251,9 @@ def _find_repeated_passages(rows: pa.Table, column: str) -> dict[int, list[int]]
 
 def encode_as_kept(texts: Sequence[str], encoder: Encoder) -> Vectors:
     """Return the texts' vectors, rounded to the precision that they are kept at."""
-    return encoder.encode(texts).astype(np.float16).astype(np.float32)
+    return round_as_kept(encoder.encode(texts))
+
+
+def round_as_kept(vectors: Vectors) -> Vectors:
+    """Return vectors rounded to the precision that they are kept at."""
+    return vectors.astype(np.float16).astype(np.float32)
