@@ -52,10 +52,15 @@ def has_room(memory: Path) -> bool:
 if has_room(MEMORY := Path("/dev/shm")):
     # Stores in memory: to write, copy and delete one takes half the system's time, and waits for no disk.
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+OWN = Path(mkdtemp(prefix="slowwave-tests-"))
 # Where releases note which stores there are.
-os.environ["XDG_STATE_HOME"] = mkdtemp(prefix="slowwave-tests-")
+os.environ["XDG_STATE_HOME"] = str(OWN / "state")
 # Where a command that names no store has its own.
-os.environ["XDG_DATA_HOME"] = mkdtemp(prefix="slowwave-tests-")
+os.environ["XDG_DATA_HOME"] = str(OWN / "data")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(OWN, ignore_errors=True)
 
 
 os.environ["TZ"] = "UTC"  # Days are shown in the machine's zone.
