@@ -16,6 +16,7 @@ cost
 nights.dedupe data/labelled/pairs.tsv
 recall.changes data/labelled/amend*.jsonl
 recall.changes data/labelled/newer_first.jsonl
+recall.weeks data/labelled/weeks/*
 recall.objections data/labelled/objections.jsonl data/labelled/pairs_replies.jsonl
 nights.checks packages
 nights.dead_ends data/labelled/ends

@@ -1,6 +1,7 @@
 """The smallest inputs of each measurement in `bench/`, written into a folder."""
 
 import json
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -69,6 +70,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, *tuple[str, ...]]]]:
                 "evidence among",
             ),
         ],
+        "recall.weeks": [([weeks(folder), *PLAIN, "--json"], '"later first": 1')],
         "recall.languages": [([LABELLED / "languages_zh.jsonl", *PLAIN], "in English")],
         "nights.both_kinds": [
             (
@@ -226,6 +228,24 @@ def some(folder: Path, name: str, lines: slice) -> Path:
     held = (LABELLED / name).read_text(encoding="utf-8").splitlines(keepends=True)
     (folder / name).write_text("".join(held[lines]), encoding="utf-8")
     return folder / name
+
+
+def weeks(folder: Path) -> Path:
+    """A sentence told twice with another value, as a marked pair."""
+    talk = asked_by_id(folder)
+    home = folder / "boat"
+    home.mkdir()
+    shutil.copy2(talk, home / "boat.jsonl")
+    pair = {
+        "kind": "changed",
+        "earlier": "m1",
+        "later": "m2",
+        "old": "pier 4",
+        "new": "pier 9",
+        "query": "Where is the boat moored?",
+    }
+    (home / "boat.pairs.json").write_text(json.dumps([pair]), encoding="utf-8")
+    return home
 
 
 def asked_by_id(folder: Path) -> Path:
