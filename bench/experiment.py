@@ -352,9 +352,11 @@ def load_definition(file: Path) -> Definition:
             tomllib.loads(file.read_text(encoding="utf-8"))
         )
     except ValidationError as error:
-        raise UsageError(f"{file} is no experiment: {explain_invalid(error)}") from None
+        raise UsageError(
+            f"{file} is not an experiment: {explain_invalid(error)}"
+        ) from None
     except (OSError, ValueError) as error:
-        raise UsageError(f"{file} is no experiment: {error}") from None
+        raise UsageError(f"{file} is not an experiment: {error}") from None
     for name in definition.space:
         check_name(name)
     here = file.absolute().parent

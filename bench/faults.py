@@ -93,7 +93,7 @@ def measure(
         return Figures([], notes=[f"no faults were made: {why}"])
     rows = [outcome.as_row() for outcome in outcomes]
     if write:
-        said = f"Of the calls that a run makes one in {stride} was failed, the first drawn by chance."
+        said = f"One call in {stride} of each run was made to fail, the first drawn by chance."
         write.write_text(
             replace_marked(write.read_text("utf-8"), f"{said}\n\n{format_table(rows)}"),
             "utf-8",

@@ -66,7 +66,7 @@ def render_answer(store: Path) -> str:
 
 
 def run_command(store: Path, *words: str, **looks: str) -> str:
-    """Return what a command prints; `looks` are added to its environment."""
+    """Return the output of a command; `looks` are added to its environment."""
     call = [sys.executable, "-m", "slowwave", *words]
     own = {"SLOWWAVE_STORE": str(store), "XDG_CONFIG_HOME": str(store.parent)}
     return subprocess.run(

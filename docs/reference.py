@@ -24,7 +24,7 @@ HEAD = """# The commands
 Written by `python docs/reference.py > docs/commands.md`; `slowwave COMMAND --help` says the same. Almost every
 command takes `--store DIR` (where the memory is) and `--space NAME` (the user or tenant); those that read take
 `--release r3` (an earlier state), and `--json` prints JSON. Dates are given in ISO and
-UTC, as JSON has them; text shows days by the clock of who said it, else this machine's.
+UTC, as JSON has them; text shows days in the speaker's time zone, or in this machine's if the speaker's is unknown.
 """
 EXIT = """
 ## Exit status

@@ -16,7 +16,7 @@ Files = Iterable[str] | str | None
 class MessageFilters(TypedDict, total=False):
     """Conditions on what was said, each with what it is called for on the command line and to an agent."""
 
-    workspace: Annotated[str | None, "Of this project: its folder or name."]
+    workspace: Annotated[str | None, "In this project: its folder or name."]
     speaker: Annotated[str | None, "Said by this person: a whole or first name."]
     files: Annotated[Files, "About one of these files, as src/db.py."]
     since: Annotated[When, "Said from this date on (ISO, UTC)."]
@@ -62,9 +62,9 @@ ABOUT = {
 class ClaimFilters(TypedDict, total=False):
     """All conditions on claims that are listed without a question."""
 
-    workspace: Annotated[str | None, "Of this project: its folder or name."]
+    workspace: Annotated[str | None, "In this project: its folder or name."]
     category: Annotated[str | None, "Only claims of this category, as decision."]
-    topic: Annotated[str | None, "Of the topic of this name or id."]
+    topic: Annotated[str | None, "In the topic of this name or id."]
     keyword: Annotated[str | None, "With this keyword, in any case."]
     min_confidence: Annotated[float | None, "Least confidence of a claim, 0 to 1."]
     since: Annotated[When, "Said from this date on (ISO, UTC)."]

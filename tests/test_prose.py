@@ -1,7 +1,7 @@
-"""The English of docstrings, module heads and comments, by a few patterns of sentences that hide their verb or subject.
+"""The English of code and pages, by a few patterns of sentences that hide their verb or subject.
 
-A rule per pattern, each with its reason and a better form; `make lint` runs them (no module of slowwave is imported).
-The docstring of a command or a tool is its help text, which is shown and documented elsewhere: it isn't read here.
+Reads docstrings, module heads, comments, the other strings of the code (help, messages), and pages in Markdown. A rule
+per pattern, each with its reason and a better form; `make lint` runs them (no module of slowwave is imported).
 """
 
 import ast
@@ -17,7 +17,14 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("slowwave", "tasks", "flows", "schemas", "bench", "deployments")
+FOLDERS = ("slowwave", "tasks", "flows", "schemas", "bench", "deployments", "docs")
+PAGES = ("*.md", "data/*.md", "docs/*.md", "docs/examples/**/*.md")
+FOR_MODELS = ("BASE_PURPOSES", "SUMMARY_PROMPT")
+"""Names of texts that only a model reads: with other words it would give other vectors or answers."""
+
+
+BEGINS = re.compile(r"\s*(?:[-*+] |\d+\. |#+ |\||>|<!--|$)")
+"""The start of a line of Markdown that does not continue the paragraph above it."""
 
 
 class Rule(NamedTuple):
@@ -73,24 +80,22 @@ RULES = {
 }
 
 
-def _is_help(node: ast.AST) -> bool:
-    """Return True for a function with annotated options, as commands and tools have them."""
-    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return False
-    arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    kinds = [ast.unparse(one.annotation) for one in arguments if one.annotation]
-    return any(kind.startswith("Annotated[") for kind in kinds)
-
-
-def _read_docstrings(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of each docstring, of attributes too, without help texts."""
-    for owner in ast.walk(ast.parse(source)):
-        if _is_help(owner):
-            continue
-        for node in ast.iter_child_nodes(owner):
-            match node:
-                case ast.Expr(value=ast.Constant(value=str(text))):
-                    yield node.lineno, text
+def _read_strings(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each string, docstrings too; `…` stands for a value in it."""
+    seen = set[int]()
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)]) if name in FOR_MODELS:
+                seen.update(map(id, ast.walk(node)))
+            case ast.JoinedStr(values=parts) if id(node) not in seen:
+                seen.update(map(id, parts))
+                words = [
+                    str(part.value) if isinstance(part, ast.Constant) else "…"
+                    for part in parts
+                ]
+                yield node.lineno, "".join(words)
+            case ast.Constant(value=str(text)) if id(node) not in seen:
+                yield node.lineno, text
 
 
 def _read_comments(source: str) -> Iterator[tuple[int, str]]:
@@ -110,15 +115,36 @@ def _read_comments(source: str) -> Iterator[tuple[int, str]]:
             first, words = 0, []
 
 
+def _read_page(page: str) -> Iterator[tuple[int, str]]:
+    """Yield the first line and text of each paragraph, item and row, without code."""
+    first, words, is_code = 0, list[str](), False
+    for number, line in enumerate([*page.splitlines(), ""], 1):
+        is_mark = line.startswith("<!--")
+        if is_fence := line.lstrip().startswith("```"):
+            is_code = not is_code
+        if words and (is_fence or BEGINS.match(line)):
+            yield first, re.sub(r"`[^`]*`", "`…`", " ".join(words))
+            words.clear()
+        if line.strip() and not (is_code or is_fence or is_mark):
+            first = first if words else number
+            words.append(BEGINS.sub("", line, count=1))
+
+
 @cache
 def read_texts() -> list[tuple[str, str]]:
-    """Return the place and text of each docstring and comment, with single spaces."""
+    """Return the place and text of each string, comment and part of a page, with single spaces."""
     # resolved, since a link in slowwave/ leads to the folder beside it
     files = {path.resolve() for name in FOLDERS for path in (ROOT / name).rglob("*.py")}
+    files |= {path.resolve() for pattern in PAGES for path in ROOT.glob(pattern)}
     texts = list[tuple[str, str]]()
     for path in sorted(files):
         source = path.read_text(encoding="utf-8")
-        for line, text in [*_read_docstrings(source), *_read_comments(source)]:
+        found = (
+            _read_page(source)
+            if path.suffix == ".md"
+            else [*_read_strings(source), *_read_comments(source)]
+        )
+        for line, text in found:
             place = f"{path.relative_to(ROOT.resolve())}:{line}"
             texts.append((place, " ".join(text.split())))
     return texts
@@ -156,11 +182,37 @@ def f() -> int:
 
 
 def command(name: Annotated[str, "Its help."]) -> None:
-    'Say what is shown.'
+    print(f"{name} is no {name!r}")
+
+
+SUMMARY_PROMPT = 'What is told'
+"""
+PAGE = """# Head
+<!-- mark -->
+One and
+two, but not `three`.
+- Four
+  goes on
+| five | 5 |
+
+```
+six
+```
+seven
 """
 
 
-def test_texts_are_those_of_modules_attributes_functions_and_comments() -> None:
-    texts = [text for _, text in _read_docstrings(SOURCE)]
-    assert texts == ["Head.", "Attribute.", "Body."]
+def test_texts_are_those_of_strings_and_comments_but_not_prompts() -> None:
+    texts = [text for _, text in _read_strings(SOURCE)]
+    assert sorted(texts) == ["Attribute.", "Body.", "Head.", "Its help.", "… is no …"]
     assert list(_read_comments(SOURCE)) == [(9, "one two"), (11, "three")]
+
+
+def test_a_page_has_a_text_a_paragraph_item_and_row() -> None:
+    assert list(_read_page(PAGE)) == [
+        (1, "Head"),
+        (3, "One and two, but not `…`."),
+        (5, "Four   goes on"),
+        (7, " five | 5 |"),
+        (12, "seven"),
+    ]

@@ -249,11 +249,12 @@ class Tools:
     def briefing(
         self,
         workspace: Annotated[
-            str | None, Field(description="The project's folder, to hear of it first.")
+            str | None,
+            Field(description="The project's folder, which comes first."),
         ] = None,
     ) -> str:
-        """Return what is known, for the start of a conversation: of a project, or in general. The same text until the
-        next release, but for a first line where transcripts wait to be read.
+        """Return memories for the start of a conversation: of a project, or in general. The text stays the same until
+        the next release. A first line says if transcripts wait to be read.
         """
         with convert_to_tool_errors():
             block = self._render_block(

@@ -16,7 +16,8 @@ if TYPE_CHECKING:  # a night's packages: the pages are there without them
     from slowwave.tasks.forget.select import Wanted
 
 Id = Annotated[
-    str, "Of a claim, session, merge, change or note; its first characters are enough."
+    str,
+    "Id of a claim, session, merge, change or note; its first characters are enough.",
 ]
 Undo = tuple[str, str, dict[str, str]]
 """The button's text, the action, and its fields."""

@@ -124,13 +124,13 @@ def test_draws_keep_to_their_range(folder: Path) -> None:
         ('[space]\n"context.hitz" = [1]', "no setting 'context.hitz'"),
         ('[space]\n"context" = [1]', "no setting 'context'"),
         ('[space]\n"store" = ["a"]', "store is given on the command line"),
-        ('[space]\n"context.hits" = []', "is no experiment"),
+        ('[space]\n"context.hits" = []', "is not an experiment"),
         ('[space]\n"context.hits" = { low = 3, high = 3 }', "low must be below high"),
         (
             'seeds = 1\n[space]\n"context.hits" = [1]',
             "seeds: Extra inputs are not permitted",
         ),
-        ("space = ", "is no experiment"),
+        ("space = ", "is not an experiment"),
         (
             '[space]\n"context.hits" = [0]',
             "context.hits: Input should be greater than or equal to 1",

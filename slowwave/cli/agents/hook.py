@@ -69,7 +69,7 @@ def make_parser() -> HookParser:
     parser.add_argument(
         *("--everywhere",),
         action="store_true",
-        help="Of all that is known, not of the project alone.",
+        help="Use the memory of all projects, not of this one alone.",
     )
     parser.add_argument("--store", help="Folder of the store.")
     parser.add_argument("--space", help="Space (user or tenant) to use.")
