@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("slowwave", "tasks", "flows", "schemas", "bench", "deployments", "docs")
-PAGES = ("*.md", "data/*.md", "docs/*.md", "docs/examples/**/*.md")
+PAGES = ("*.md", "data/*.md", "docs/**/*.md")
 FOR_MODELS = ("BASE_PURPOSES", "SUMMARY_PROMPT")
 """Names of texts that only a model reads: with other words it would give other vectors or answers."""
 
