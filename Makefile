@@ -86,7 +86,7 @@ docs: dev ## the reference, examples and pictures anew, and the site in build/si
 	$(BIN)/python docs/pictures.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-lint: dev ## ruff, mypy (the names in tests and benches too) and the rules of prose
+lint: dev ## ruff, mypy (the names in tests and benches too), the rules of prose and of commits' subjects
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

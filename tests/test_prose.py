@@ -1,12 +1,15 @@
 """The English of code and pages, by a few patterns of sentences that hide their verb or subject.
 
 Reads docstrings, module heads, comments, the other strings of the code (help, messages), and pages in Markdown. A rule
-per pattern, each with its reason and a better form; `make lint` runs them (no module of slowwave is imported).
+per pattern, each with its reason and a better form; `make lint` runs them (no module of slowwave is imported). The
+subjects of commits that the repository's origin lacks have a greatest length.
 """
 
 import ast
 import io
 import re
+import shutil
+import subprocess
 import tokenize
 from collections.abc import Iterator
 from functools import cache
@@ -23,6 +26,7 @@ FOR_MODELS = ("BASE_PURPOSES", "SUMMARY_PROMPT")
 """Names of texts that only a model reads: with other words it would give other vectors or answers."""
 
 
+LONGEST_SUBJECT = 65
 BEGINS = re.compile(r"\s*(?:[-*+] |\d+\. |#+ |\||>|<!--|$)")
 """The start of a line of Markdown that does not continue the paragraph above it."""
 
@@ -166,6 +170,44 @@ def test_a_rule_finds_its_example_and_not_the_better_form(name: str) -> None:
     rule = RULES[name]
     assert re.search(rule.pattern, rule.wrong)
     assert not re.search(rule.pattern, rule.better)
+
+
+def find_long_subjects(root: Path) -> list[str]:
+    """Return the subjects over 65 characters of commits that the origin of a repository lacks.
+
+    The list is empty without git, a repository or an origin.
+    """
+    if not shutil.which("git") or not (root / ".git").exists():
+        return []
+    call = ("git", "log", "--no-merges", "--format=%s", "origin/HEAD..HEAD", "--")
+    done = subprocess.run(call, cwd=root, capture_output=True, encoding="utf-8")
+    return [line for line in done.stdout.splitlines() if len(line) > LONGEST_SUBJECT]
+
+
+def test_subjects_of_new_commits_are_short() -> None:
+    assert not find_long_subjects(ROOT)
+
+
+def test_only_long_subjects_that_origin_lacks_are_found(tmp_path: Path) -> None:
+    if not shutil.which("git"):
+        pytest.skip("needs git")
+    origin, clone = tmp_path / "origin", tmp_path / "clone"
+
+    def run(*words: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *who, *words], check=True, capture_output=True)
+
+    def commit(folder: Path, subject: str) -> None:
+        run("-C", str(folder), "commit", "--allow-empty", "-m", subject)
+
+    run("init", str(origin))
+    commit(origin, "a" * 80)
+    assert find_long_subjects(origin) == []
+    run("clone", str(origin), str(clone))
+    assert find_long_subjects(clone) == []
+    commit(clone, "b" * 65)
+    commit(clone, "c" * 66)
+    assert find_long_subjects(clone) == ["c" * 66]
 
 
 SOURCE = """'Head.'

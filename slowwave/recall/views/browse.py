@@ -399,11 +399,11 @@ def name_sessions(view: View, keys: Sequence[str]) -> dict[str, str]:
     sessions = view.read_by_id(SESSIONS, keys, ["title", "native_id"])
     unnamed = [key for key in keys if not asked.get(key)]
     first = {**asked, **_find_first_words(view, unnamed)}
-    telling = {key: _skip_leaning(text) for key, text in first.items()}
-    vague = [key for key in keys if not telling.get(key)]
+    content = {key: _skip_leaning(text) for key, text in first.items()}
+    vague = [key for key in keys if not content.get(key)]
     surest = _find_surest_claims(view, "session_id", vague) if vague else {}
     told = {
-        key: telling.get(key) or surest.get(key) or first.get(key, "") for key in keys
+        key: content.get(key) or surest.get(key) or first.get(key, "") for key in keys
     }
     return {
         key: row["title"]
