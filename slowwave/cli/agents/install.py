@@ -47,8 +47,8 @@ def install(
 ) -> None:
     """Connect an agent to the memory: hooks and the MCP server.
 
-    What its settings hold stays, and is kept beside them as it was; `uninstall` takes ours out again. The graph of the
-    encoder is built if it is missing, since no hook has the time.
+    The agent's other settings stay, and a copy of the earlier file is kept beside it. `uninstall` removes slowwave's
+    entries again. The encoder's graph is built if it is missing, since a hook has no time for that.
     """
     files = _list_files(client, project, given)
     changes = [
