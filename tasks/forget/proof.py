@@ -65,7 +65,8 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
         hits: set[str] = set()
         try:
             with path.open("rb") as stream:
-                tail, result.files = b"", result.files + 1
+                tail = b""
+                result.files += 1
                 while chunk := stream.read(STEP):
                     result.bytes += len(chunk)
                     hits |= canaries.find(tail + chunk)

@@ -404,7 +404,8 @@ def _drop_sentences(text: str, told: str) -> str:
     if len(new) == len(spans) and spans:
         return text if fold_text(text).rstrip(SENTENCE_ENDS) not in told else ""
     # with the marks behind a sentence, as "…" where it was cut
-    kept, label = list[str](), ""
+    kept: list[str] = []
+    label = ""
     for span, sentence in zip(spans, _list_sentences(text), strict=True):
         found = next((one for one in TOLD_PARTS if span.text.startswith(one)), "")
         label = found or label

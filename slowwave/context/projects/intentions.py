@@ -624,7 +624,8 @@ class _SaidClaim:
 
         Another plan answers only a plan that a later claim perhaps changed already. Of that plan fewer words suffice.
         """
-        own, earlier = self.claim, plan.claim
+        own = self.claim
+        earlier = plan.claim
         is_other_plan = own.category == PLAN and plan.is_sure
         if is_other_plan or own.workspace != earlier.workspace:
             return False

@@ -220,7 +220,8 @@ def _bear_out_later(
     told = dict(confidences)
     sessions = {row["claim_id"]: row["session_id"] for row in rows}
     for row in rows:
-        later, likely = row["chain_id"], row["chain_likely"] or 0.0
+        later = row["chain_id"]
+        likely = row["chain_likely"] or 0.0
         is_typed = row["trust"] == Trust.TYPED
         if later is None or not is_typed or not is_perhaps_changed(row):
             continue

@@ -799,7 +799,8 @@ def _read_cursor(path: Path, limits: Limits) -> Iterator[Record]:
     project = _PROJECT.search(path.as_posix())
     about = Session(name_by_file(path), project[1] if project else None)
     if path.parent.name == "subagents":
-        about.kind, about.parent_id = "subagent", path.parent.parent.name
+        about.kind = "subagent"
+        about.parent_id = path.parent.parent.name
     chat = Chat(about, text=_extract_prompt)
     yield chat.session
     yield from read_each(

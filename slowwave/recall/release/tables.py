@@ -647,10 +647,8 @@ def read_passage_index(view: Tables) -> PassageIndex:
     session, sessions = encode_column(rows["session_id"])
     order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
     # columns as numbers
-    (role, roles), (speaker, speakers) = (
-        encode_column(rows["role"]),
-        encode_column(rows["speaker"]),
-    )
+    role, roles = encode_column(rows["role"])
+    speaker, speakers = encode_column(rows["speaker"])
     workspace, workspaces = encode_column(rows["workspace"])
     message = pc.fill_null(
         pc.index_in(rows["message_id"], value_set=view.read_keys(MESSAGES)), -1

@@ -593,10 +593,8 @@ def compute_passage_evidence(
         if full_text
         else None
     )
-    (lexical, share), near = (
-        scores or (np.zeros(len(rows.allowed)), None),
-        Nearness(rows, plan.nameless_vector),
-    )
+    lexical, share = scores or (np.zeros(len(rows.allowed)), None)
+    near = Nearness(rows, plan.nameless_vector)
     return PassageEvidence(
         layout=layout,
         allowed=rows.allowed,

@@ -220,7 +220,8 @@ def show(
         found = find_named_row(view, row_id)
         if found is None:
             return _find_unreleased(view, row_id) or _refuse(view, row_id)
-        kind, (row,) = found.kind, _read_rows(view, found.kind, [found.id])
+        kind = found.kind
+        (row,) = _read_rows(view, found.kind, [found.id])
         node = _build_node(
             view=view, kind=kind, row=row, depth=depth if depth is not None else 99
         )
@@ -332,8 +333,8 @@ def _build_node(
     """Return the row, and what it stands on."""
     below = (
         [
-            _build_node(view, *child, depth - 1)
-            for child in _find_children(view, kind, row)
+            _build_node(view=view, kind=of, row=child, depth=depth - 1)
+            for of, child in _find_children(view, kind, row)
         ]
         if depth > 0
         else []
