@@ -649,7 +649,7 @@ def list_said(view: View, intentions: Sequence[Intention]) -> list[MessageRow]:
     since = min(one.said_at for one in waiting if one.said_at)
     said = here & (pc.field("origin") == Origin.HUMAN) & (pc.field("ts") > since)
     columns = ["message_id", "session_id", "workspace", "text", "ts"]
-    rows = view.read(MESSAGES, columns, said).to_pylist()
+    rows = view.read_rows(MESSAGES, columns, said)
     return sorted(rows, key=lambda row: str(row["ts"]))
 
 
@@ -852,7 +852,7 @@ def _find_met(
 def list_days(view: View) -> dict[str | None, list[date]]:
     """Return the days on which sessions began, by workspace, the earliest first."""
     days: dict[str | None, list[date]] = {}
-    for row in view.read(SESSIONS, ["workspace", "started_at"]).to_pylist():
+    for row in view.read_rows(SESSIONS, ["workspace", "started_at"]):
         if row["started_at"]:
             day = _find_day(row["started_at"])
             days.setdefault(row["workspace"], []).append(day)

@@ -168,7 +168,7 @@ def collect_standing_claims(
     condition = _build_condition(
         {"workspace": places, "category": categories, "claim_id": among}
     )
-    rows = view.read(CLAIMS, COLUMNS, condition).to_pylist()
+    rows = view.read_rows(CLAIMS, COLUMNS, condition)
     confidences = view.look_up_confidences([row["claim_id"] for row in rows])
     borne_out = _bear_out_later(rows, confidences)
     rows = [
@@ -472,7 +472,7 @@ def _find_typed(
     found = defaultdict[str, dict[str, str]](dict)
     columns = ["claim_id", "summary", "quote", "detail", "message_ids", TRUST, *CHAIN]
     condition = _build_condition({"workspace": places})
-    rows = view.read(CLAIMS, columns, condition).to_pylist() if places else []
+    rows = view.read_rows(CLAIMS, columns, condition) if places else []
     for row in rows:
         message = next(iter(row["message_ids"] or ()), "")
         summary = " ".join(row["summary"].split())

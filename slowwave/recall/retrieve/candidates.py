@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.hits import CodeCheck, Kind, Successor
 from slowwave.recall.query import Ints, Mask, Query, QueryPlan, only_asks, says_little
-from slowwave.recall.release.tables import PassageIndex
+from slowwave.recall.release.tables import PassageIndex, match_any
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import (
     MAX_WORDS,
@@ -1018,9 +1018,7 @@ def _filter_groups(
     """
     conditions = [pc.field("text").is_valid()] if pool.kind == "topic" else []
     if query.places:
-        conditions.append(
-            pc.field("workspace").isin(pa.array(query.places, pa.string()))
-        )
+        conditions.append(match_any("workspace", query.places))
     if query.own_sessions and pool.kind == "summary":
         own = pa.array(view.find_session_ids(query.own_sessions), pa.string())
         conditions.append(~pc.field("scope_id").isin(own))

@@ -348,7 +348,7 @@ def _build_node(
     }
     return Node(
         kind=kind,
-        id=str(row[KINDS[kind].key]),
+        id=_get_id(kind, row),
         text=text,
         facts=facts,
         below=tuple(below),
@@ -364,7 +364,7 @@ def _complete_row(
     text = str(row[TEXTS[kind]] or "")
     if kind == "message":  # gists are not always made
         where = pc.field("message_id") == row["message_id"]
-        gists = view.read(GISTS, ["summary", "keywords"], where).to_pylist()
+        gists = view.read_rows(GISTS, ["summary", "keywords"], where)
         gist = (
             {"gist": gists[0]["summary"], "keywords": gists[0]["keywords"]}
             if gists
@@ -376,12 +376,12 @@ def _complete_row(
     elif kind == "habit":
         text = build_habit(cast(PatternRow, row)).describe()
     elif kind == "claim":
-        row = {**row, **_find_later(view, str(row[KINDS[kind].key]))}
+        row = {**row, **_find_later(view, _get_id(kind, row))}
     elif kind == "summary":
         text = mark_changes(view.chains, text, row["scope_id"])
     if kind in CHECKED:
         words = text if kind == "message" else ""
-        key = str(row[KINDS[kind].key])
+        key = _get_id(kind, row)
         row["not_in_code"] = _list_lost(
             view,
             key,
@@ -413,6 +413,13 @@ def _list_lost(
     return list(dict.fromkeys(notes))
 
 
+def _get_id(
+    kind: str,
+    row: Row,
+) -> str:
+    return str(row[KINDS[kind].key])
+
+
 def _find_children(
     view: View,
     kind: str,
@@ -433,7 +440,7 @@ def _find_children(
     if kind in ("claim", "summary"):
         ids = row["message_ids"] if kind == "claim" else row["member_ids"]
         children = {
-            str(member[KINDS[below].key]): (below, member)
+            _get_id(below, member): (below, member)
             for below in ("summary", "claim", "message")
             for member in _read_rows(view, below, ids)
         }
@@ -447,7 +454,7 @@ def _find_roots(
     row: Row,
 ) -> list[tuple[str, Row]]:
     """Return the nodes of a topic or session below no summary: its top summaries, and a topic's claims by time."""
-    scope_id = str(row[KINDS[kind].key])
+    scope_id = _get_id(kind, row)
     summaries = _read_summaries(view, scope_id)
     members = {member for summary in summaries for member in summary["member_ids"]}
     roots = [
@@ -485,7 +492,7 @@ def _read_claims(
 
 
 def _read_summaries(view: View, scope_id: str) -> list[Row]:
-    summaries = view.read(
+    summaries: list[Row] = view.read(
         SUMMARIES, COLUMNS["summary"], pc.field("scope_id") == scope_id
     ).to_pylist()
     return sorted(
@@ -500,7 +507,7 @@ def _find_ancestors(
 ) -> Iterator[Node]:
     """Yield the nodes above a row, nearest first: claims that cite it, summaries to the top, its topic or session."""
     # claims that cite a message
-    key = str(row[KINDS[kind].key])
+    key = _get_id(kind, row)
     if kind == "message":
         where = pc.field("session_id") == row["session_id"]
         yield from (
