@@ -658,7 +658,7 @@ def _compute_message_signals(
     evidence: PassageEvidence,
     texts: pa.ChunkedArray,
 ) -> dict[str, Scores]:
-    """Return what each signal says of the best passages, whose texts are given."""
+    """Return the value of each signal for each of the best passages, whose texts are given."""
     positions = evidence.top_positions
     # an assistant's messages are long, whatever they say
     others = ~evidence.layout.mask_role(positions, Role.ASSISTANT)
