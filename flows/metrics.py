@@ -247,10 +247,8 @@ def _measure_tables(live: Snapshot) -> Iterator[Metric]:
             path.stat().st_size for path in folder.rglob("*") if path.is_file()
         )
         try:
-            unindexed[table.name], broken[table.name] = (
-                count_unindexed(live.open_dataset(table)),
-                False,
-            )
+            unindexed[table.name] = count_unindexed(live.open_dataset(table))
+            broken[table.name] = False
         except TROUBLE:
             broken[table.name] = True
     rows = {table.name: live.release.counts.get(table.name, 0) for table in RELEASED}

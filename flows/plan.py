@@ -537,8 +537,9 @@ def _list_sources(scan: TranscriptScan, paths: list[Path]) -> list[ReadSource]:
     sources: dict[tuple[str, str], ReadSource] = {}
     for transcript in scan.pending:
         above = (root for root in roots if transcript.path.is_relative_to(root))
-        key = (transcript.reader.name, str(next(above, transcript.path.parent)))
-        source = sources.setdefault(key, ReadSource(*key))
+        tool = transcript.reader.name
+        where = str(next(above, transcript.path.parent))
+        source = sources.setdefault((tool, where), ReadSource(tool, where))
         source.files += 1
         source.bytes += transcript.size
     unreadable = [

@@ -9,6 +9,7 @@ import orjson
 import pyarrow.compute as pc
 
 from slowwave.flows.parts.report import (
+    NewlyChanged,
     News,
     RunReport,
     collect_left_out,
@@ -60,6 +61,7 @@ def describe_run(
     made = by_run.get(row["run_id"])
     report = _parse_report(row, made)
     views, before = open_views(made, store, live)
+    new, old = views or (None, None)
     head = ("run_id", "kind", "started_at", "ended_at", "status")
     nights = [
         _describe_night(run, by_run.get(run["run_id"])) | {"lag": lag}
@@ -71,7 +73,7 @@ def describe_run(
         "counts": made.counts if made else None,
         "verdict": report.format_verdict(),
         "new": report.news,
-        **_describe_claims(settings, *views or (None, None), places=places),
+        **_describe_claims(settings=settings, new=new, old=old, places=places),
         "troubles": collect_troubles(
             report=report, store=store, before=before, status=row["status"]
         ),
@@ -168,8 +170,9 @@ def _describe_claims(
         news = _select_news(news, new, places)
     learnt = news.learnt[:SHOWN]
     changed = news.changed[:SHOWN]
-    ids = [*(claim.claim_id for claim in learnt), *(key for key, *_ in changed)]
-    ids += [later_id for *_, later_id in changed]
+    ids = [claim.claim_id for claim in learnt]
+    ids += [change.claim_id for change in changed]
+    ids += [change.later_id for change in changed]
     claims: dict[str, Data] = {
         key: {**row}
         for key, row in new.read_by_id(CLAIMS, [*dict.fromkeys(ids)], CLAIM).items()
@@ -181,7 +184,7 @@ def _describe_claims(
             {"id": claim.claim_id, **claims[claim.claim_id]} for claim in learnt
         ],
         "learnt_count": len(news.learnt),
-        "changed": [_describe_change(claims, *change) for change in changed],
+        "changed": [_describe_change(claims, change) for change in changed],
         "changed_count": len(news.changed),
         "became": dict(news.lost),
         "sessions": _list_sessions(new, old),
@@ -192,34 +195,32 @@ def _describe_claims(
 def _select_news(news: News, new: View, places: Collection[str]) -> News:
     """Return the news with only the learnt and changed claims of some workspaces."""
     ids = [claim.claim_id for claim in news.learnt]
-    ids += [key for key, *_ in news.changed]
+    ids += [change.claim_id for change in news.changed]
     rows = new.read_by_id(CLAIMS, ids, ["workspace"])
     here = {key for key, row in rows.items() if row["workspace"] in places}
     return replace(
         news,
         learnt=[claim for claim in news.learnt if claim.claim_id in here],
-        changed=[change for change in news.changed if change[0] in here],
+        changed=[change for change in news.changed if change.claim_id in here],
     )
 
 
 def _describe_change(
     claims: Mapping[str, Data],
-    key: str,
-    how: str,
-    later: str,
-    later_id: str,
+    change: NewlyChanged,
 ) -> Data:
     """Return a change with the day, the speaker and the project of both claims."""
     names = ("observed_at", "utc_offset", "speaker", "by", "workspace")
-    after = claims.get(later_id, {})
+    before = claims[change.claim_id]
+    after = claims.get(change.later_id, {})
     return {
-        "id": key,
-        "earlier": claims[key]["summary"],
-        "how": how,
-        "later": later,
-        "later_id": later_id,
-        "workspace": claims[key]["workspace"],
-        "earlier_facts": {name: claims[key].get(name) for name in names},
+        "id": change.claim_id,
+        "earlier": before["summary"],
+        "how": change.how,
+        "later": change.later,
+        "later_id": change.later_id,
+        "workspace": before["workspace"],
+        "earlier_facts": {name: before.get(name) for name in names},
         "later_facts": {name: after.get(name) for name in names},
     }
 

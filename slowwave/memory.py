@@ -307,7 +307,8 @@ class Memory:
             raise UsageError(
                 f"queries is {queries!r:.40}; it is a list of texts: `recall` takes one"
             )
-        kinds, options["files"] = read_once(kinds), read_once(options.get("files"))
+        kinds = read_once(kinds)
+        options["files"] = read_once(options.get("files"))
         own = read_once(own_sessions)
         built = [
             build_query(query, k, kinds, now=now, own_sessions=own, **options)
@@ -908,10 +909,8 @@ class Memory:
                     for pair in zip(queries, answers, strict=True)
                 ]
             for answer in answers:
-                answer.warnings, answer.cost = (
-                    self.reading.warnings.answer_warnings,
-                    read_cost(),
-                )
+                answer.warnings = self.reading.warnings.answer_warnings
+                answer.cost = read_cost()
             count(sum(map(len, answers)))
         return answers
 

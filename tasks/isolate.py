@@ -98,19 +98,9 @@ def note_failed_units(
     clean = redact_text if job.settings.redact else str
     for unit, error in failed.items():
         LOG.info("%s/%s of %s failed", unit, kind, report.step, exc_info=error)
-        row_id = f"{unit}/{kind}"
-        why = clean(_describe_failure(error))
-        # The traceback, the same for the same failure.
-        excerpt = clean(ADDRESS.sub("0x…", "".join(traceback.format_exception(error))))[
-            -EXCERPT:
-        ]
         rows.append(
-            build_quarantine_row(
-                step=report.step,
-                key=(row_id, why, excerpt),
-                reason=why,
-                excerpt=excerpt,
-                row_id=row_id,
+            _build_failure_row(
+                step=report.step, row_id=f"{unit}/{kind}", error=error, clean=clean
             )
         )
     if failed:
@@ -127,6 +117,28 @@ def note_failed_units(
 
     update_quarantine(
         store=job.store, step=report.step, rows=rows, is_settled=is_settled
+    )
+
+
+def _build_failure_row(
+    step: str,
+    row_id: str,
+    error: Exception,
+    clean: Callable[[str], str],
+) -> QuarantinedRow:
+    """Return the row of QUARANTINE of a unit that failed, with the end of the traceback.
+
+    Equal failures of a unit give equal rows. `clean` takes secrets out.
+    """
+    why = clean(_describe_failure(error))
+    trace = "".join(traceback.format_exception(error))
+    excerpt = clean(ADDRESS.sub("0x…", trace))[-EXCERPT:]
+    return build_quarantine_row(
+        step=step,
+        key=(row_id, why, excerpt),
+        reason=why,
+        excerpt=excerpt,
+        row_id=row_id,
     )
 
 

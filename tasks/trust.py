@@ -136,15 +136,28 @@ def find_session_trust(
         own = find_class(row, kind)
         parts = list(_find_given_parts(row, sentences[row["message_id"]], given))
         if row["origin"] == Origin.HUMAN:
-            given.add(_find_unsaid(row), Trust.OUTSIDE)
-            for start, end in find_foreign_parts(
-                row["text"], _count_seconds(row, last)
-            ):
-                parts.append((start, end, Trust.OUTSIDE))
-                given.add(row["text"][start:end], Trust.OUTSIDE)
+            parts += _add_pasted(row, _count_seconds(row, last), given)
         less = [part for part in parts if rank_trust(part[2]) > rank_trust(own)]
         found[row["message_id"]] = MessageTrust(own, tuple(sorted(less)))
     return found
+
+
+def _add_pasted(
+    row: Row,
+    seconds: float | None,
+    given: "GivenTexts",
+) -> list[tuple[int, int, Trust]]:
+    """Return the parts of a person's message that the person pasted, and add them and what a tool put beside them to
+    the given texts.
+
+    seconds: the time that the person had to write it, if known.
+    """
+    given.add(_find_unsaid(row), Trust.OUTSIDE)
+    text = row["text"]
+    spans = find_foreign_parts(text, seconds)
+    for start, end in spans:
+        given.add(text[start:end], Trust.OUTSIDE)
+    return [(start, end, Trust.OUTSIDE) for start, end in spans]
 
 
 def _list_web_calls(messages: Sequence[Row]) -> Iterator[str]:

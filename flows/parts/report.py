@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from textwrap import fill
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import orjson
 
@@ -232,7 +232,11 @@ class RunReport:
         later = self.release is not None and self.release.number > 1
         self.closing = [f"New: {self.news}."]
         views, before = open_views(self.release, store)
-        self.closing += _describe_claims(*views, width, program) if views else ()
+        if views:
+            new, old = views
+            self.closing += _describe_claims(
+                new=new, old=old, width=width, program=program
+            )
         if left := collect_left_out(self, store, before):
             self.closing.append(f"Left out: {'; '.join(left)}.")
         if self.release and (
@@ -298,6 +302,17 @@ MOST_RANKED = 2_000
 """Standing claims are looked for among this many of the surest."""
 
 
+class NewlyChanged(NamedTuple):
+    """An earlier claim that a later one changed, certainly or perhaps."""
+
+    claim_id: str
+    how: str
+    """IS_NOW or PERHAPS_NOW."""
+    later: str
+    """The text of the later claim."""
+    later_id: str
+
+
 @dataclass(frozen=True)
 class News:
     """The differences between a release and the one before it."""
@@ -306,8 +321,7 @@ class News:
     """Claims that were added, those that stand first, then the surest."""
     lost: Counter[str]
     """The number of earlier claims for each kind of difference."""
-    changed: list[tuple[str, str, str, str]]
-    """For each changed claim: its id, IS_NOW or PERHAPS_NOW, and the text and the id of the later claim."""
+    changed: list[NewlyChanged]
     perhaps_among_new: int
     """The number of new claims that another new claim perhaps changed."""
 
@@ -331,16 +345,18 @@ def collect_news(new: View, old: View | None) -> News:
     }
     perhaps = [row for key, row in came.items() if key in before]
     changed = [
-        (row.claim_id, IS_NOW, row.by_summary, row.by)
+        NewlyChanged(
+            claim_id=row.claim_id, how=IS_NOW, later=row.by_summary, later_id=row.by
+        )
         for row in differences
         if row.by_summary and row.by
     ]
     changed += [
-        (
-            str(row["claim_id"]),
-            PERHAPS_NOW,
-            str(later["summary"]),
-            str(later["claim_id"]),
+        NewlyChanged(
+            claim_id=str(row["claim_id"]),
+            how=PERHAPS_NOW,
+            later=str(later["summary"]),
+            later_id=str(later["claim_id"]),
         )
         for row in perhaps
         if (later := new.chains.find_successor(row))
@@ -382,24 +398,29 @@ def _describe_claims(
             subsequent_indent=f"{INDENT}  ",
         )
     changes = [f"{kind} {n:,}" for kind, n in news.lost.items()]
-    perhaps = sum(how == PERHAPS_NOW for _, how, _, _ in news.changed)
-    changes += (
-        [f"perhaps changed {perhaps:,} (`{program} inspect changes`)"]
-        if perhaps
-        else []
-    )
-    for key, how, now, _ in news.changed[:1]:
-        was = str(new.read_by_id(CLAIMS, [key], ["summary"])[key]["summary"])
-        earlier, later = (
-            shorten_text(" ".join(text.split()), width) for text in (was, now)
-        )
-        changes.append(f"“{earlier}” {how} “{later}”")
+    if perhaps := sum(change.how == PERHAPS_NOW for change in news.changed):
+        changes.append(f"perhaps changed {perhaps:,} (`{program} inspect changes`)")
+    changes += [_quote_change(new, change, width) for change in news.changed[:1]]
     yield f"Changed: {'; '.join(changes) or 'nothing that the memory knew before'}."
     if news.perhaps_among_new:
         yield (
             f"{INDENT}{count_noun(news.perhaps_among_new, 'new claim')} may be changed by "
             f"another new one (`{program} inspect changes` lists them)."
         )
+
+
+def _quote_change(
+    new: View,
+    change: NewlyChanged,
+    width: int,
+) -> str:
+    """Return a changed claim and the later one in quotes, each in one line of the width."""
+    row = new.read_by_id(CLAIMS, [change.claim_id], ["summary"])[change.claim_id]
+    earlier, later = (
+        shorten_text(" ".join(text.split()), width)
+        for text in (str(row["summary"]), change.later)
+    )
+    return f"“{earlier}” {change.how} “{later}”"
 
 
 def collect_left_out(

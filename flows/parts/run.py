@@ -273,7 +273,8 @@ def run_step(
     except Exception as error:
         if is_lasting(error):
             raise
-        done, failed[name] = StepReport(name), error
+        done = StepReport(name)
+        failed[name] = error
         if name != "read":
             job.store.restore_versions(before)
     # a failure is quarantined, and the night goes on

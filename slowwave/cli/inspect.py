@@ -310,7 +310,8 @@ def _count_failed(number: int) -> str:
     """Return the number of names that the code does not bear out, as a sentence."""
     if not number:
         return "The code still has every name in the claims."
-    names, are = count_noun(number, "name"), "is" if number == 1 else "are"
+    names = count_noun(number, "name")
+    are = "is" if number == 1 else "are"
     return f"{names} in the claims {are} gone from the code, or {are} different there."
 
 

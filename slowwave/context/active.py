@@ -133,7 +133,8 @@ class ActiveMemory:
         if not 0.0 <= strength <= 1.0:
             raise ValueError(f"strength is {strength}; it is 0 to 1")
         for trace in (trace for trace in self.traces if trace.number == number):
-            trace.strength, trace.set_at = strength, self.heard
+            trace.strength = strength
+            trace.set_at = self.heard
             return True
         return False
 
@@ -142,10 +143,8 @@ class ActiveMemory:
         used = frozenset(numbers)
         for trace in (trace for trace in self.traces if trace.number in used):
             strength = self.compute_strength(trace)
-            trace.strength, trace.set_at = (
-                strength + self.settings.used * (1.0 - strength),
-                self.heard,
-            )
+            trace.strength = strength + self.settings.used * (1.0 - strength)
+            trace.set_at = self.heard
 
     def _stack_vectors(self) -> Vectors:
         """Return the vectors of all traces, a row each."""

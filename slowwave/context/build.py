@@ -507,24 +507,34 @@ def _fill_block(
             (lines[name], larger),
             key=lambda shown: sum(len(line.text) for line in shown),
         )
-    # If the block has more tokens than the sum of its lines, the least relevant lines are removed.
-    while (
-        measure.count_parts(
-            parts := [
-                Part(name, tuple(shown)) for name, shown in lines.items() if shown
-            ]
-        )
-        > budget
-    ):
+    parts = [Part(name, tuple(shown)) for name, shown in lines.items()]
+    parts = _drop_until_fits(parts, budget, measure)
+    return Context(measure.render(parts), measure.count_parts(parts), tuple(parts))
+
+
+def _drop_until_fits(
+    parts: Sequence[Part],
+    budget: int,
+    measure: Measure,
+) -> list[Part]:
+    """Return the parts that have lines, without the least relevant lines if the block has more tokens than its lines
+    together.
+    """
+    left = [part for part in parts if part.lines]
+    while measure.count_parts(left) > budget:
         least_relevant = min(
-            (line for part in parts for line in part.lines),
+            (line for part in left for line in part.lines),
             key=lambda line: line.relevance,
         )
-        lines = {
-            name: [line for line in shown if line is not least_relevant]
-            for name, shown in lines.items()
-        }
-    return Context(measure.render(parts), measure.count_parts(parts), tuple(parts))
+        shorter = [
+            replace(
+                part,
+                lines=tuple(line for line in part.lines if line is not least_relevant),
+            )
+            for part in left
+        ]
+        left = [part for part in shorter if part.lines]
+    return left
 
 
 def _pack_messages(

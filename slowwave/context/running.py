@@ -12,12 +12,10 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from slowwave.recall.hits import fold_text
 from slowwave.recall.live import read_unreleased
 from slowwave.recall.query import parse_sessions
+from slowwave.recall.release.tables import match_any
 from slowwave.recall.release.view import View
 from slowwave.schemas.tables import MESSAGES
 from slowwave.schemas.vocabulary import Role
@@ -92,7 +90,7 @@ def _read_sessions(
     said: dict[str, list[ComparedTurn]] = defaultdict(list)
     ids = view.find_session_ids(parse_sessions(sessions)) if view is not None else ()
     if view is not None and ids:
-        inside = pc.field("session_id").isin(pa.array(ids, pa.string()))
+        inside = match_any("session_id", ids)
         rows = (
             view.read(MESSAGES, ["session_id", "seq", "role", "text"], inside)
             .sort_by("seq")

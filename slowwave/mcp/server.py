@@ -292,10 +292,12 @@ class Tools:
             name = memory.release.name
             count = len(habits)
             return fit_answer(
-                lambda number: HabitsResult(
+                keep_first=lambda number: HabitsResult(
                     release=name, habits=habits[:number], left_out=count - number
                 ),
-                *(count, RECALL_BUDGET, self.settings.context.tokenizer),
+                parts=count,
+                budget=RECALL_BUDGET,
+                tokenizer=self.settings.context.tokenizer,
             )
 
     def show(

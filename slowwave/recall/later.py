@@ -66,7 +66,10 @@ def find_later_passages(
     allowed = mask_allowed_passages(view, query) & by_person
     compared = {
         keys[message].as_py(): _compare(
-            view, vectors, places[messages == message], allowed
+            view=view,
+            vectors=vectors,
+            own=places[messages == message],
+            allowed=allowed,
         )
         for message in np.unique(messages).tolist()
     }

@@ -572,7 +572,7 @@ def _find_released(view: View, hits: Sequence[Hit]) -> Set[tuple[str, str]]:
     if not keys:
         return frozenset()
     inside = pc.field("session_id").isin([*keys])
-    rows = view.read(MESSAGES, ["session_id", "native_id"], inside).to_pylist()
+    rows = view.read_rows(MESSAGES, ["session_id", "native_id"], inside)
     return {(keys[row["session_id"]], row["native_id"]) for row in rows}
 
 
@@ -668,7 +668,7 @@ def _read_corrected(
     """Return the claims, and those that repeat one; the canonical id of each is that of the one that is corrected."""
     columns = ["claim_id", "canonical_id", "summary", "quote", "workspace"]
     same = pc.field("claim_id").isin(ids) | pc.field("canonical_id").isin(ids)
-    rows = view.read(CLAIMS, columns, same).to_pylist()
+    rows = view.read_rows(CLAIMS, columns, same)
     return [
         row | {"canonical_id": row["claim_id"]} if row["claim_id"] in ids else row
         for row in rows

@@ -415,8 +415,12 @@ def _parse_span(
 
 def _parse_names(filters: Filters) -> dict[str, str | None]:
     """Return the workspace, category, speaker and tag; the workspace as a path that means the same tomorrow."""
-    names = {"workspace": filters.get("workspace"), "category": filters.get("category")}
-    names["speaker"], names["tag"] = filters.get("speaker"), filters.get("tag")
+    names = {
+        "workspace": filters.get("workspace"),
+        "category": filters.get("category"),
+        "speaker": filters.get("speaker"),
+        "tag": filters.get("tag"),
+    }
     for name, value in names.items():
         if value is not None and not _is_name(value):
             raise UsageError(

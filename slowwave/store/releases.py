@@ -272,7 +272,9 @@ class Snapshot:
     ) -> Self:
         """Return a space's tables at the versions of a release, which need not be written yet."""
         snapshot = cls.__new__(cls)
-        snapshot.dir, snapshot.release, snapshot._tables = folder, release, {}
+        snapshot.dir = folder
+        snapshot.release = release
+        snapshot._tables = {}
         return snapshot
 
     def open_dataset(self, table: Table) -> lance.LanceDataset:

@@ -6,7 +6,7 @@ restored from the releases' manifests.
 """
 
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -142,7 +142,6 @@ def find_release_damage(
     """Return differences from the releases' manifests: in the manifests, in files, and in rows of the ledger."""
     damage = list[Damage]()
     manifests = dict[int, Manifest]()
-    files = Files()
     with suppress(StoreUnreadable):  # `find_newest_damage` reports it
         altered = find_altered(folder, f"{FOLDER}/", read=read)
         damage += [
@@ -154,36 +153,39 @@ def find_release_damage(
                 manifests[number] = manifest
         except StoreUnreadable as broken:
             damage.append(Damage(f"r{number}", f"{FOLDER}/r{number}.json", broken.why))
-    for number, manifest in manifests.items():
-        files |= manifest.files
-        if number not in releases:
-            damage.append(
-                Damage(
-                    f"r{number}",
-                    RELEASES.name,
-                    "its row is lost: `slowwave check --repair` puts it back",
-                )
-            )
-        elif orjson.loads(orjson.dumps(vars(releases[number]))) != manifest.row:
-            damage.append(
-                Damage(
-                    f"r{number}",
-                    RELEASES.name,
-                    "its row is not the one of its manifest",
-                )
-            )
-    # Releases share most of their files.
-    changed = describe_changes(folder, files, read=read)
-    named = (
-        (f"r{number}", name)
-        for number, manifest in manifests.items()
-        for name in manifest.files
-    )
-    return damage + [
-        Damage(release, name, changed[name])
-        for release, name in named
-        if name in changed
+    return [
+        *damage,
+        *_compare_rows(manifests, releases),
+        *_compare_files(folder, manifests, read=read),
     ]
+
+
+def _compare_rows(
+    manifests: Mapping[int, Manifest], releases: Mapping[int, Release]
+) -> Iterator[Damage]:
+    """Yield the rows of the ledger that are lost, or are not as the manifest of their release says."""
+    for number, manifest in manifests.items():
+        if number not in releases:
+            what = "its row is lost: `slowwave check --repair` puts it back"
+        elif orjson.loads(orjson.dumps(vars(releases[number]))) != manifest.row:
+            what = "its row is not the one of its manifest"
+        else:
+            continue
+        yield Damage(f"r{number}", RELEASES.name, what)
+
+
+def _compare_files(
+    folder: Path, manifests: Mapping[int, Manifest], *, read: bool
+) -> Iterator[Damage]:
+    """Yield the changed files of each release. Releases share most of their files, so each file is looked at once."""
+    files = Files()
+    for manifest in manifests.values():
+        files |= manifest.files
+    changed = describe_changes(folder, files, read=read)
+    for number, manifest in manifests.items():
+        for name in manifest.files:
+            if name in changed:
+                yield Damage(f"r{number}", name, changed[name])
 
 
 def find_broken_tables(folder: Path, damage: list[Damage]) -> list[str]:

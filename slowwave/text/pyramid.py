@@ -294,10 +294,9 @@ def grow_by_tier(
             drafts = _add_context(drafts, level, shape.window)
         texts = (yield drafts) if drafts else []  # one batch for a model
         written += _replace_stale_groups(groups, stale, texts)
-        new_texts = [text for text in texts[len(stale) :] if text is not None]
-        if len(new_texts) < len(new):
+        sealed = _make_groups(new, texts[len(stale) :])
+        if len(sealed) < len(new):
             return GrowthResult(written, complete=False)
-        sealed = list(map(_make_group, new, new_texts))
         groups += sealed
         written += sealed
         pyramid.highest[tier] = pyramid.find_next_place(tier) - 1
@@ -315,6 +314,17 @@ def grow_by_tier(
         written=written,
     )
     return GrowthResult(written, complete)
+
+
+def _make_groups(drafts: Sequence[Draft], texts: Sequence[str | None]) -> list[Group]:
+    """Return a group of each draft; none if one of them got no text."""
+    if len(texts) < len(drafts) or None in texts:
+        return []
+    return [
+        _make_group(draft, text)
+        for draft, text in zip(drafts, texts, strict=True)
+        if text is not None
+    ]
 
 
 def _draft_stale_groups(

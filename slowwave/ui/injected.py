@@ -310,11 +310,7 @@ def _explain_lines(
         for cited in hit.sources[:1]
     }
     view = memory.get_view()
-    rows = (
-        view.read(TOPICS, ["name", "topic_id"]).to_pylist()
-        if view.count(TOPICS)
-        else []
-    )
+    rows = view.read_rows(TOPICS, ["name", "topic_id"]) if view.count(TOPICS) else []
     topics = {row["name"]: row["topic_id"] for row in rows}
     lines = []
     for part in block.parts:

@@ -132,8 +132,12 @@ def search(
     facets = dict[str, list[tuple[str, int]]]()
     end = after + ROWS // 2
     if q:
-        hits = _recall_page(at, q, after, given, everything)
-        passed = _select_hits(hits, topic, status, everything)
+        hits = _recall_page(
+            at=at, query=q, after=after, given=given, everything=everything
+        )
+        passed = _select_hits(
+            hits=hits, topic=topic, status=status, everything=everything
+        )
         facets = _count_facets(passed, at.view.projects)
         rows = [_describe_hit(hits, hit) for hit in passed[after : end + 1]]
     else:

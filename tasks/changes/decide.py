@@ -517,10 +517,16 @@ def _build_decision(
     """Return the decision on one pair. If the earlier claim was repeated last, it changes the later one."""
     old, new = pair
     if claims.last[old] > claims.last[new]:
-        earlier, later, kind = new, old, RESTORING[kind]
-        at, words = claims.last[old], AGAIN
+        earlier = new
+        later = old
+        kind = RESTORING[kind]
+        at = claims.last[old]
+        words = AGAIN
     else:
-        earlier, later, at, words = old, new, claims.times[new], REASONS[kind]
+        earlier = old
+        later = new
+        at = claims.times[new]
+        words = REASONS[kind]
     why = f"{words} {_explain_change(p, verdict)}"
     return ChangeDecision(
         earlier=earlier,

@@ -30,7 +30,9 @@ MOST_LOG = 4 << 20
 """Bytes at the end of a log of HEAD that are read."""
 MOST_TREES = 100
 """Work trees whose logs are read."""
-HEADS, REMOTES, TAGS = "refs/heads/", "refs/remotes/", "refs/tags/"
+HEADS = "refs/heads/"
+REMOTES = "refs/remotes/"
+TAGS = "refs/tags/"
 LOG_LINE = re.compile(r"([0-9a-f]{40,64}) [0-9a-f]+ .*> (\d+) [+-]\d{4}\t(.*)")
 LEFT = re.compile(
     r"checkout: moving from (\S+) to \S+"

@@ -60,6 +60,15 @@ HUNK = re.compile(rb"@@ -(\d+)")
 SPLIT = re.compile(r"\.|::|#")
 
 
+class CitedLine(NamedTuple):
+    """A line of a file that shows a reference."""
+
+    path: str = ""
+    line: int = 0
+    """From 1; 0 for a path alone."""
+    text: str = ""
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What a checkout says of a reference."""
@@ -341,8 +350,8 @@ def _compare_facts(
     left = []
     for one in questions.of(CheckKind.DEPENDENCY, CheckKind.SCRIPT):
         if _holds(one, facts):
-            verdict = Verdict(CheckResult.FOUND, *_cite_manifest(one.name, manifests))
-            questions.answer(one, verdict)
+            place = _cite_manifest(one.name, manifests)
+            questions.answer(one, _build_found(place))
         else:
             left.append(one)
     return left
@@ -351,26 +360,33 @@ def _compare_facts(
 def _cite_manifest(
     name: str,
     manifests: Mapping[str, bytes],
-) -> tuple[str, int, str]:
-    """Return path, line and text of the first line of a manifest that has a name."""
+) -> CitedLine:
+    """Return the first line of a manifest that has a name; an empty one if no manifest has it."""
     spelt = re.escape(name.lower()).replace(r"\-", "[-_.]")
     # of `react` neither react-dom nor @types/react
     pattern = re.compile(rf"(?<![\w/]){spelt}(?![a-z0-9-])".encode())
     for path, content in manifests.items():
         if match := pattern.search(content.lower()):
-            return path, *_cite(content, match.start())
-    return "", 0, ""
+            return _cite(path, content, match.start())
+    return CitedLine()
 
 
 def _cite(
+    path: str,
     content: bytes,
     at: int,
-) -> tuple[int, str]:
-    """Return number and text of the line at an offset."""
+) -> CitedLine:
+    """Return the line of a file at an offset."""
     start = content.rfind(b"\n", 0, at) + 1
     end = content.find(b"\n", at)
     line = content[start : end if end >= 0 else None]
-    return content.count(b"\n", 0, at) + 1, _shorten(line)
+    number = content.count(b"\n", 0, at) + 1
+    return CitedLine(path, number, _shorten(line))
+
+
+def _build_found(place: CitedLine) -> Verdict:
+    """Return the verdict that a reference is there, with the line that shows it."""
+    return Verdict(CheckResult.FOUND, path=place.path, line=place.line, text=place.text)
 
 
 def _shorten(line: bytes) -> str:
@@ -394,15 +410,8 @@ def _scan_code(
     waiting: Sequence[Reference],
 ) -> None:
     """Answer the names, settings and ports that some file of code has. Files' own names are names in code too."""
-    names = [one for one in waiting if one.kind is CheckKind.NAME]
-    branches = [one for one in waiting if one.kind is CheckKind.BRANCH]
     scan = _Scan(questions, _find_stems(entries))
-    words = {word for one in names for word in _split_name(one.name)}
-    for one in branches:
-        for part in SPLIT.split(one.name):
-            words.update(_list_spellings(part))
-    scan.expect_words(words)
-    scan.expect_lines([one for one in waiting if one not in {*names, *branches}])
+    scan.expect(waiting)
     blobs = git.read_blobs(entry.blob for entry in code)
     for entry, content in zip(code, blobs, strict=False):
         if not scan.words and not scan.lines:
@@ -410,12 +419,9 @@ def _scan_code(
         if content is not None and b"\0" not in content[:8_000]:
             scan.read(entry.path, content)
     questions.there |= scan.places.keys() | scan.stems.keys()
-    for one in names:
-        parts = _split_name(one.name)
-        if parts and not questions.list_missing(one):
-            last = parts[-1]
-            place = scan.places.get(last) or (scan.stems[last], 0, "")
-            questions.answer(one, Verdict(CheckResult.FOUND, *place))
+    for one in waiting:
+        if one.kind is CheckKind.NAME:
+            scan.answer_name(one)
 
 
 def _find_stems(entries: Iterable[Entry]) -> dict[str, str]:
@@ -437,25 +443,50 @@ class _Scan:
     """Words that are still to be found."""
     lines: dict[bytes, list[tuple[Reference, Matcher]]] = field(default_factory=dict)
     """By a word that its line has, what is still to be found in a line."""
-    places: dict[str, tuple[str, int, str]] = field(default_factory=dict)
-    """By word path, line and text of the first place."""
+    places: dict[str, CitedLine] = field(default_factory=dict)
+    """The first place of each word."""
 
-    def expect_words(
-        self,
-        words: Collection[str],
-    ) -> None:
-        """Look for words, but for those that files are called."""
-        self.words = {word.encode() for word in words if word not in self.stems}
-
-    def expect_lines(
+    def expect(
         self,
         references: Iterable[Reference],
     ) -> None:
-        """Look for settings and ports."""
+        """Look for the words of names and branches, and for the lines of settings and ports."""
         for one in references:
-            for word in _list_keys(one, ()):
-                pair = one, build_line_pattern(one).search
-                self.lines.setdefault(word, []).append(pair)
+            if one.kind is CheckKind.NAME:
+                self._expect_words(_split_name(one.name))
+            elif one.kind is CheckKind.BRANCH:
+                for part in SPLIT.split(one.name):
+                    self._expect_words(_list_spellings(part))
+            else:
+                self._expect_line(one)
+
+    def _expect_words(
+        self,
+        words: Iterable[str],
+    ) -> None:
+        """Look for words, but for those that files are called."""
+        self.words |= {word.encode() for word in words if word not in self.stems}
+
+    def _expect_line(
+        self,
+        reference: Reference,
+    ) -> None:
+        """Look for a setting or a port."""
+        for word in _list_keys(reference, ()):
+            pair = reference, build_line_pattern(reference).search
+            self.lines.setdefault(word, []).append(pair)
+
+    def answer_name(
+        self,
+        name: Reference,
+    ) -> None:
+        """Answer a name if the code has all its words, with the place of the last one."""
+        parts = _split_name(name.name)
+        if not parts or self.questions.list_missing(name):
+            return
+        last = parts[-1]
+        place = self.places.get(last) or CitedLine(self.stems[last])
+        self.questions.answer(name, _build_found(place))
 
     def read(
         self,
@@ -468,7 +499,7 @@ class _Scan:
             spelt = _spell(token.decode()).encode()
             at = re.search(rb"(?<![\w$])" + spelt + rb"(?![\w$])", content)
             start = at.start() if at else 0
-            self.places[token.decode()] = (path, *_cite(content, start))
+            self.places[token.decode()] = _cite(path, content, start)
             self.words.discard(token)
         for token in self.lines.keys() & tokens:
             self._read_lines(token, path, content)
@@ -481,9 +512,8 @@ class _Scan:
     ) -> None:
         for one, match in self.lines[token]:
             if one.value.encode() in content and (found := match(content)):
-                cited = _cite(content, found.start())
-                verdict = Verdict(CheckResult.FOUND, path, *cited)
-                self.questions.answer(one, verdict)
+                place = _cite(path, content, found.start())
+                self.questions.answer(one, _build_found(place))
         still = [pair for pair in self.lines[token] if pair[0] in self.questions.open]
         if still:
             self.lines[token] = still
@@ -591,7 +621,14 @@ def _follow_facts(
             result = CheckResult.GONE if now is None else CheckResult.DIFFERS
             instead = " ".join(filter(None, [one.name, *sorted(now)])) if now else ""
             place = _cite_manifest(one.name, manifests)
-            verdict = Verdict(result, *place, since=commit, instead=instead)
+            verdict = Verdict(
+                result,
+                path=place.path,
+                line=place.line,
+                text=place.text,
+                since=commit,
+                instead=instead,
+            )
             questions.answer(one, verdict)
             waiting.remove(one)
         if not waiting:

@@ -621,7 +621,8 @@ def _find_options(moves: Sequence[Move]) -> Iterator[Place]:
     """Yield the tests and builds that failed and passed next without some options."""
     tries = [n for n, move in enumerate(moves) if move.kind in (*DOING, MoveKind.CHECK)]
     for at, then in pairwise(tries):
-        failed, passed = moves[at], moves[then]
+        failed = moves[at]
+        passed = moves[then]
         if (
             failed.ok is False
             and passed.ok

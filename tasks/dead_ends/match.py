@@ -193,14 +193,16 @@ def _compare_edit(move: Move, row: DeadEndRow) -> float:
 
 def _is_near(path: str | None, other: str | None) -> bool:
     """Return True if two files are called alike, or lie in the same folder below the project's."""
-    first, second = PurePosixPath(path or ""), PurePosixPath(other or "")
+    first = PurePosixPath(path or "")
+    second = PurePosixPath(other or "")
     is_inside = first.parent.name != "" and first.parent == second.parent
     return first.name == second.name or is_inside
 
 
 def _hints(brought: Collection[str], given: Collection[str]) -> bool:
     """Return True if names are made of the same words: `functools.cache` hints at `lru_cache`."""
-    tried, words = _split_names(brought), _split_names(given)
+    tried = _split_names(brought)
+    words = _split_names(given)
     shared = tried & words
     least = HINTED * min(len(tried), len(words))
     return sum(map(weigh_word, shared)) >= HINT and len(shared) >= least

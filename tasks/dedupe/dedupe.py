@@ -156,16 +156,7 @@ def unmerge(claims: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
     Returns the two rows and the merge with `undone` set, or no rows if it was set already. Raises KeyError if there is
     no such merge of duplicates.
     """
-    merge = merges.filter(
-        pc.and_(
-            pc.equal(merges["merge_id"], merge_id),
-            pc.equal(merges["kind"], LedgerKind.DUPLICATE),
-        )
-    )
-    if not merge.num_rows:
-        raise KeyError(
-            f"no merge of duplicates {merge_id!r}: `slowwave inspect merges` lists them"
-        )
+    merge = _find_merge(merges, merge_id)
     if merge["undone"][0].as_py():
         return Deduped(CLAIMS.make_empty_table(), MERGES.make_empty_table())
     duplicate = select_row(claims, merge["from_id"][0].as_py())
@@ -183,21 +174,43 @@ def unmerge(claims: pa.Table, merges: pa.Table, merge_id: str) -> Deduped:
         canonical_id=None,
         supersede_key=None,
     )
-    # the canonical claim keeps its own evidence and that of the other duplicates
-    columns = ["session_id", "evidence_sessions", "observed_at"]
-    members = pa.concat_tables([canonical, others]).select(columns).to_pylist()
-    sessions = sorted(
-        {s for m in members[1:] for s in m["evidence_sessions"]}
-        | {m["session_id"] for m in members}
-    )
-    canonical = set_columns(
-        canonical,
-        evidence_sessions=sessions,
-        valid_from=_find_earliest(m["observed_at"] for m in members),
-        supersede_key=None,
-    )
+    canonical = _count_evidence_again(canonical, others)
     return Deduped(
         pa.concat_tables([duplicate, canonical]), set_columns(merge, undone=True)
+    )
+
+
+def _find_merge(merges: pa.Table, merge_id: str) -> pa.Table:
+    """Return the row of a merge of duplicates.
+
+    Raises:
+        KeyError: there is no such merge.
+    """
+    merge = merges.filter(
+        pc.and_(
+            pc.equal(merges["merge_id"], merge_id),
+            pc.equal(merges["kind"], LedgerKind.DUPLICATE),
+        )
+    )
+    if not merge.num_rows:
+        raise KeyError(
+            f"no merge of duplicates {merge_id!r}: `slowwave inspect merges` lists them"
+        )
+    return merge
+
+
+def _count_evidence_again(canonical: pa.Table, others: pa.Table) -> pa.Table:
+    """Return a canonical claim with its own evidence and that of its other duplicates."""
+    columns = ["session_id", "evidence_sessions", "observed_at"]
+    members = pa.concat_tables([canonical, others]).select(columns).to_pylist()
+    sessions = {member["session_id"] for member in members}
+    for member in members[1:]:
+        sessions.update(member["evidence_sessions"])
+    return set_columns(
+        canonical,
+        evidence_sessions=sorted(sessions),
+        valid_from=_find_earliest(member["observed_at"] for member in members),
+        supersede_key=None,
     )
 
 

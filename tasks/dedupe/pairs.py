@@ -256,7 +256,10 @@ def tell_pairs(
 def find_promising_pairs(pairs: pa.Table, *, rules: Rules) -> pa.Table:
     """Return the pairs (of `tell_pairs`) that are duplicates unless a guard objects, with their likeness."""
     left, right = (
-        [normalise_claim(*row.values()) for row in pairs[side].to_pylist()]
+        [
+            normalise_claim(row["summary"], row["speaker"])
+            for row in pairs[side].to_pylist()
+        ]
         for side in ("left", "right")
     )
     ratios = compute_token_sort_ratios(left, right)

@@ -128,5 +128,7 @@ def blank_report(row: RunRow) -> RunRow:
         return {**row, "report": "{}"}
     report["notes"] = []
     for step in report.get("steps", []):
-        step["notes"], step["failed"], step["held"] = [], [], []
+        step["notes"] = []
+        step["failed"] = []
+        step["held"] = []
     return {**row, "report": orjson.dumps(report).decode()}

@@ -8,13 +8,14 @@ indexes are rebuilt from the rows that are left.
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.errors import READ_TROUBLE, UsageError
@@ -57,35 +58,22 @@ def scan_store(store: Store, canaries: Canaries) -> Scan:
 
 def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
     """Search files, and all files in folders, for canaries or words. Paths that do not exist are ignored."""
-    from lance.file import LanceFileReader
-
     result = Scan()
     places = [place for root in paths for place in (root, *sorted(root.rglob("*")))]
     for path in filter(Path.is_file, places):
         hits: set[str] = set()
         try:
             with path.open("rb") as stream:
-                tail, result.files = b"", result.files + 1
+                result.files += 1
+                tail = b""
                 while chunk := stream.read(STEP):
                     result.bytes += len(chunk)
                     hits |= canaries.find(tail + chunk)
                     tail = (tail + chunk)[1 - canaries.width :]
+            # Lance panics on an empty file, which a power cut may leave.
             if path.suffix == ".lance" and path.stat().st_size:
-                # Lance panics on an empty file, which a power cut may leave.
-                batches = (
-                    LanceFileReader(str(path)).read_all(batch_size=4_096).to_batches()
-                )
-                # A column of lists or structs has its children's buffers too.
-                buffers = (
-                    buffer
-                    for batch in batches
-                    for column in batch.columns
-                    for buffer in column.buffers()
-                    if buffer
-                )
-                hits |= set[str]().union(
-                    *(canaries.find(memoryview(buffer)) for buffer in buffers)
-                )
+                for buffer in _decode_buffers(path):
+                    hits |= canaries.find(memoryview(buffer))
                 result.decoded += 1
         except FileNotFoundError:  # a reader's file, deleted since it was listed
             continue
@@ -96,6 +84,16 @@ def scan_files(paths: Iterable[Path], canaries: Canaries | Words) -> Scan:
         if hits:
             result.found[str(path)] = len(hits)
     return result
+
+
+def _decode_buffers(path: Path) -> Iterator[pa.Buffer]:
+    """Yield the decoded buffers of a Lance file; a column of lists or structs has its children's too."""
+    from lance.file import LanceFileReader
+
+    rows = LanceFileReader(str(path)).read_all(batch_size=4_096)
+    for batch in rows.to_batches():
+        for column in batch.columns:
+            yield from filter(None, column.buffers())
 
 
 def write_certificate(

@@ -105,7 +105,8 @@ def _build_pattern(phrase: str) -> re.Pattern[str]:
     `taxiService` would be found in "a maxi service".
     """
     pieces = WORD_OR_GAP.findall(phrase)
-    first, last = (0 if pieces[0][0].isalnum() else 1), len(pieces)
+    first = 0 if pieces[0][0].isalnum() else 1
+    last = len(pieces)
     last -= not pieces[-1][0].isalnum()
     pattern = ""
     for piece in pieces[first:last]:
@@ -135,7 +136,8 @@ def _iter_spellings(text: str) -> Iterator[str]:
     for _ in range(PASSES):
         if not MARKUP.search(text):
             return
-        before, text = text, _show(text)
+        before = text
+        text = _show(text)
         if text == before:
             return
         yield text
@@ -188,5 +190,6 @@ def _fold(text: str, border: str = "") -> str:
 def _compile_camel() -> re.Pattern[str]:
     """Return the pattern of the places before words inside camel case, in any script that has capitals."""
     capitals = "".join(char for code in range(0x10000) if (char := chr(code)).isupper())
-    capital, other = f"[{capitals}]", rf"[^\W_{capitals}]"
+    capital = f"[{capitals}]"
+    other = rf"[^\W_{capitals}]"
     return re.compile(rf"(?<={other})(?={capital})|(?<={capital})(?={capital}{other})")

@@ -111,7 +111,13 @@ def _find_co_edits(
         if (
             support >= SUPPORT
             and share >= SHARE
-            and compute_chance(support, *alone, counted) <= CHANCE
+            and compute_chance(
+                together=support,
+                first=edits[first],
+                second=edits[second],
+                turns=counted,
+            )
+            <= CHANCE
         ):
             yield _make_row(
                 kind=HabitKind.CO_EDIT, items=(first, second), rows=rows, alone=alone

@@ -87,7 +87,9 @@ def parse_script(script: str) -> list[SimpleCommand]:
 def _split_commands(script: str) -> Iterator[SimpleCommand]:
     """Yield the commands between operators, including empty ones."""
     lexer = shlex.shlex(script, posix=True, punctuation_chars=JOINTS)
-    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
+    lexer.whitespace = " \t\r"
+    lexer.commenters = ""
+    lexer.whitespace_split = True
     command = SimpleCommand()
     target = ""
     try:

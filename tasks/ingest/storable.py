@@ -79,24 +79,18 @@ def make_storable(record: Record) -> Record:
                     0, f"a session's id is {record.native_id!r:.60}: expected text"
                 )
             record.native_id = native
-            record.workspace, record.parent_id = (
-                repair_name(record.workspace),
-                repair_name(record.parent_id),
-            )
+            record.workspace = repair_name(record.workspace)
+            record.parent_id = repair_name(record.parent_id)
             record.title = (
                 repair_text(record.title) if isinstance(record.title, str) else None
             )
         case Inactive():
-            record.session, record.native_id = (
-                repair_name(record.session) or "",
-                repair_name(record.native_id) or "",
-            )
+            record.session = repair_name(record.session) or ""
+            record.native_id = repair_name(record.native_id) or ""
         case Rejected():
             record.line = repair_line(record.line)
-            record.reason, record.excerpt = (
-                repair_text(record.reason),
-                repair_text(record.excerpt),
-            )
+            record.reason = repair_text(record.reason)
+            record.excerpt = repair_text(record.excerpt)
     return record
 
 
@@ -120,18 +114,16 @@ def _repair_message(message: Message) -> Message | Rejected:
         return Rejected(
             message.line, f"the id of its {what} is {value!r:.60}: expected text"
         )
-    message.session, message.native_id = session, native
-    message.parent_id, message.identity = (
-        repair_name(message.parent_id),
-        repair_name(message.identity),
-    )
-    message.text, message.speaker = (
-        repair_text(message.text),
-        repair_name(message.speaker),
-    )
+    message.session = session
+    message.native_id = native
+    message.parent_id = repair_name(message.parent_id)
+    message.identity = repair_name(message.identity)
+    message.text = repair_text(message.text)
+    message.speaker = repair_name(message.speaker)
     for block in message.blocks:
         block.text = block.text and repair_text(block.text)
-        block.name, block.media = repair_name(block.name), repair_name(block.media)
+        block.name = repair_name(block.name)
+        block.media = repair_name(block.media)
         block.call_id = repair_name(block.call_id)
     return message
 

@@ -215,12 +215,13 @@ class VaultIndex:
         another file, unless a person included it.
         """
         added = (sid, transcript.name)
-        is_own = self.home.setdefault(*added) == transcript.name
+        is_own = self.home.setdefault(sid, transcript.name) == transcript.name
         self.workspaces.setdefault(sid, session.workspace)
         if is_own or not by_person or str(transcript.path) in self.included:
             return
         if added not in self.additions:
-            append(self._store.dir, Added(format_now(), *added))
+            line = Added(at=format_now(), session=sid, path=transcript.name)
+            append(self._store.dir, line)
             self.additions.add(added)
 
     def settle_identity(

@@ -125,7 +125,8 @@ class Library:
         Raises:
             UsageError: the prompt does not exist, lacks a part, or has a `$` that is none of its values.
         """
-        return _parse_prompt(name, *self._read_text(f"{name}.md", f"prompts/{name}.md"))
+        path, text = self._read_text(f"{name}.md", f"prompts/{name}.md")
+        return _parse_prompt(name, path, text)
 
     def build_request(
         self,

@@ -46,8 +46,10 @@ BEFORE_TOKENS = 56
 """Most tokens of the turn before."""
 CLOSING = 3
 """Most characters behind a window's last sentence that belong to it: a question mark, quotes."""
-FIRST, BETWEEN = 101, 102
-"""Tokens at the beginning, and after each part."""
+FIRST = 101
+"""The token at the beginning."""
+BETWEEN = 102
+"""The token after each part."""
 Share = npt.NDArray[np.float32]
 
 

@@ -92,8 +92,10 @@ from slowwave.tasks.vectors import (
 )
 from slowwave.text.stop_words import MemoryWords
 
-LAYERS, REGRESSION = "layers", "regression"
-"""Readers of persons' sentences: `layers.py`, `reader.py`."""
+LAYERS = "layers"
+"""The reader of persons' sentences in `layers.py`."""
+REGRESSION = "regression"
+"""The one in `reader.py`, for a store without the shipped encoder."""
 NOT_IN_LAYERS = "persons' words were read by regression, less surely: the encoder's graph can't be opened"
 OBSERVED = pa.schema(
     [*(field.with_nullable(True) for field in SCHEMA), pa.field("skipped", pa.string())]

@@ -65,13 +65,9 @@ def find_relations(claims: pa.Table) -> list[Relation]:
     ]
     ids = claims["claim_id"].to_pylist()
     claims = claims.take(sorted(range(len(ids)), key=lambda at: (times[at], ids[at])))
-    return list(
-        keep_best(
-            find_common(
-                claims.drop_columns("vector").to_pylist(), *stack_unit_vectors(claims)
-            )
-        )
-    )
+    vectors, has = stack_unit_vectors(claims)
+    rows = claims.drop_columns("vector").to_pylist()
+    return list(keep_best(find_common(rows, vectors, has)))
 
 
 def build_rows(relations: Iterable[Relation], key: str) -> pa.Table:

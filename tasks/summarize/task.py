@@ -200,38 +200,29 @@ def roll_up(job: Job, only: frozenset[str] | None = None) -> StepReport:
         key = compute_summaries_key(job, model)
         fill_missing_vectors(job=job, table=SUMMARIES, column="text", report=report)
         every = find_sessions_to_summarise(job, key)
-        pending = (
-            every
-            if only is None
-            else every.filter(pl.col("session_id").is_in(sorted(only)))
-        )
+        if only is None:
+            pending = every
+            talk = _read_topic_talk(job, key, by_model=model is not None)
+        else:
+            pending = every.filter(pl.col("session_id").is_in(sorted(only)))
+            talk = TopicTalk({}, {}, {})
         report.counts[Count.SESSIONS_SUMMARISED] = pending.height
-        talk = (
-            _read_topic_talk(job, key, by_model=model is not None)
-            if only is None
-            else TopicTalk({}, {}, {})
-        )
         report.rows_in = talk.count_claims()
         waiting, failed = _grow_all(
             job=job, key=key, pending=pending, model=model, report=report, talk=talk
         )
-        of_topics = {
-            unit: error for unit, error in failed.items() if unit in talk.claims
-        }
-        of_sessions = {
-            unit: error for unit, error in failed.items() if unit not in talk.claims
-        }
         note_failed_units(
             job=job,
             report=report,
             kind="session",
-            failed=of_sessions,
+            failed={unit: failed[unit] for unit in failed if unit not in talk.claims},
             left=set(every["session_id"]) - set(pending["session_id"]),
         )
         _delete_replaced(
             store=job.store, key=key, waiting={*waiting, *failed}, only=only
         )
         if only is None:
+            of_topics = {unit: failed[unit] for unit in failed if unit in talk.claims}
             note_failed_units(job=job, report=report, kind="topic", failed=of_topics)
             _write_topic_texts(job.store)
         report.counts[Count.SUMMARIES_STALE] = job.store.count(
@@ -619,16 +610,7 @@ def _read_topic_talk(job: Job, key: str, *, by_model: bool) -> TopicTalk:
     Without a model, topics whose summaries would not change are left out.
     """
     step = job.settings.pyramid.step
-    claims = pl.DataFrame(
-        job.store.read(CLAIMS, MEMBER, pc.field("status") == Status.ACTIVE)
-    )
-    # Leave out claims from what was only read: recall shows those, marked as such.
-    is_said = ~pl.col(TRUST).fill_null(Trust.AGENT).is_in([Trust.TOOL, Trust.OUTSIDE])
-    claims = (
-        claims.drop_nulls("topic_id")
-        .filter(is_said)
-        .sort("observed_at", "claim_id", nulls_last=True)
-    )
+    claims = _read_topic_claims(job.store)
     sealed = _load_sealed_pyramids(job, "topic", key)
     if not by_model:
         settled = _find_settled_topics(claims, sealed, step)
@@ -649,6 +631,22 @@ def _read_topic_talk(job: Job, key: str, *, by_model: bool) -> TopicTalk:
         topic: claims.clear() for topic in sealed if topic not in by_topic
     }
     return TopicTalk(by_topic | without_claims, names, sealed)
+
+
+def _read_topic_claims(store: Store) -> pl.DataFrame:
+    """Return the active claims of topics in order of time, without those from what was only read.
+
+    Recall shows those, marked as such.
+    """
+    claims = pl.DataFrame(
+        store.read(CLAIMS, MEMBER, pc.field("status") == Status.ACTIVE)
+    )
+    trust = pl.col(TRUST).fill_null(Trust.AGENT)
+    return (
+        claims.drop_nulls("topic_id")
+        .filter(~trust.is_in([Trust.TOOL, Trust.OUTSIDE]))
+        .sort("observed_at", "claim_id", nulls_last=True)
+    )
 
 
 def _find_settled_topics(

@@ -129,7 +129,8 @@ class KeptMemory:
         from slowwave.cli.opening import load_settings
         from slowwave.mcp.server import Tools, make_reading_tools
 
-        settings = load_settings(*request["place"])
+        store, space = request["place"]
+        settings = load_settings(store, space)
         if self._tools is None or settings != self._tools[0]:
             calls = Tools(settings, lambda named: self.open(named, None))
             named = {tool.name: tool for tool in make_reading_tools(calls)}
@@ -214,8 +215,16 @@ def answer_command(request: Frame) -> Frame:
     warn_once.cache_clear()
     chunks: list[tuple[int, str]] = []
     out, err = (
-        Recorder.open(descriptor, chunks, *stream)
-        for descriptor, stream in zip((1, 2), request["streams"], strict=True)
+        Recorder.open(
+            descriptor=descriptor,
+            chunks=chunks,
+            encoding=encoding,
+            errors=errors,
+            is_terminal=is_terminal,
+        )
+        for descriptor, (encoding, errors, is_terminal) in zip(
+            (1, 2), request["streams"], strict=True
+        )
     )
     with redirect_stdout(out), redirect_stderr(err):
         OUT.renew(request["environ"], stderr=False)

@@ -13,7 +13,6 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.build import Context, check_block
@@ -46,6 +45,7 @@ from slowwave.recall.hits import QUOTE_CHARS, Hit, fold_text, has_words
 from slowwave.recall.live import ReadSession, find_pending_corrections, read_unreleased
 from slowwave.recall.query import is_of_session, parse_sessions
 from slowwave.recall.release.said import OMITTED, Omissions
+from slowwave.recall.release.tables import match_any
 from slowwave.recall.release.view import (
     View,
     format_change,
@@ -262,8 +262,10 @@ def name_projects(view: View, kinds: Kinds, written: Iterable[Hit] = ()) -> Kind
     """
     if len(view.workspaces) < 2:
         return kinds
-    rows = view.read(SESSIONS_TABLE, ["native_id", "workspace"]).to_pylist()
-    places = {row["native_id"]: row["workspace"] for row in rows}
+    rows = view.read_rows(SESSIONS_TABLE, ["native_id", "workspace"])
+    places: dict[str | None, str | None] = {
+        row["native_id"]: row["workspace"] for row in rows
+    }
     for hit in written:
         places[hit.sources[0].session] = hit.workspace
     return [[_name_project(view, line, places) for line in lines] for lines in kinds]
@@ -404,7 +406,8 @@ def _drop_sentences(text: str, told: str) -> str:
     if len(new) == len(spans) and spans:
         return text if fold_text(text).rstrip(SENTENCE_ENDS) not in told else ""
     # with the marks behind a sentence, as "…" where it was cut
-    kept, label = list[str](), ""
+    kept: list[str] = []
+    label = ""
     for span, sentence in zip(spans, _list_sentences(text), strict=True):
         found = next((one for one in TOLD_PARTS if span.text.startswith(one)), "")
         label = found or label
@@ -580,7 +583,7 @@ def collect_topic_summaries(
         pc.field("step_key"), MODEL_KEY
     )
     rows = sorted(
-        view.read(SUMMARIES, columns, condition).to_pylist(),
+        view.read_rows(SUMMARIES, columns, condition),
         key=lambda row: row["tier"],
     )
     rows = _drop_doubtful_summaries(view, rows)
@@ -625,10 +628,8 @@ def _drop_doubtful_summaries(
     """Return the summaries (the lower tiers first) that rest neither on an agent's unconfirmed note nor on others'
     words.
     """
-    noted = pc.field("session_id").isin(
-        pa.array(sorted(view.unconfirmed_notes), pa.string())
-    )
-    doubtful = set(view.read(CLAIMS, ["claim_id"], noted)["claim_id"].to_pylist())
+    noted = match_any("session_id", sorted(view.unconfirmed_notes))
+    doubtful = set(view.read_column(CLAIMS, "claim_id", noted).to_pylist())
     for row in rows:
         if doubtful.intersection(row["member_ids"]) or not is_own(row[TRUST]):
             doubtful.add(row["summary_id"])
@@ -637,15 +638,17 @@ def _drop_doubtful_summaries(
 
 def _find_topics_of(view: View, places: Collection[str]) -> set[str]:
     """Return ids of the topics of which more than half of the active claims were made in a workspace."""
-    claims = view.read(
+    claims = view.read_rows(
         CLAIMS, ["topic_id", "workspace"], pc.field("status") == Status.ACTIVE
-    ).to_pylist()
+    )
     claims_of = Counter(claim["topic_id"] for claim in claims)
     claims_here = Counter(
         claim["topic_id"] for claim in claims if claim["workspace"] in places
     )
     return {
-        topic for topic, count in claims_here.items() if 2 * count > claims_of[topic]
+        topic
+        for topic, count in claims_here.items()
+        if topic is not None and 2 * count > claims_of[topic]
     }
 
 
@@ -764,8 +767,8 @@ def _collect_said(
     view: View, places: Collection[str], sessions: Sequence[str]
 ) -> dict[str, list[StandingClaim]]:
     """Return the standing claims of some sessions, however sure, by the session's id in its transcript."""
-    of_sessions = pc.field("session_id").isin(pa.array(sessions, pa.string()))
-    ids = view.read(CLAIMS, ["claim_id"], of_sessions)["claim_id"].to_pylist()
+    of_sessions = match_any("session_id", sessions)
+    ids = view.read_column(CLAIMS, "claim_id", of_sessions).to_pylist()
     claims = (
         collect_standing_claims(view, places, min_confidence=0.0, among=ids)
         if ids
@@ -860,11 +863,11 @@ def read_last_sessions(
     )
     if places:
         condition = condition & pc.field("workspace").isin(sorted(places))
-    rows = view.read(
+    rows = view.read_rows(
         SUMMARIES,
         ["summary_id", "scope_id", "text", "first_at", "last_at", "step_key", TRUST],
         condition,
-    ).to_pylist()
+    )
     rows = [row for row in rows if is_own(row[TRUST])]
     left_out = {*view.unconfirmed_notes, *own}
     rows = [row for row in rows if row["text"] and row["scope_id"] not in left_out]

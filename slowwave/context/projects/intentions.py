@@ -9,7 +9,7 @@ how rare they are in people's talk and in the project.
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
@@ -282,28 +282,39 @@ class Intention(Shown):
         """
         lexicon = self.lexicon
         said = set(map(lexicon.stem, split_words(_split_humps(sentence))))
-        waits = [
-            *self.names,
-            *self._list_titles(),
-            *self._list_products(),
-            *(word for word in self.topic if lexicon.weigh(word) >= self.least),
-        ]
-        pattern = "|".join(map(re.escape, waits)) or "(?!)"
-        named = re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
         parts = PART.findall(self.text) or [""]
         parts.sort(
             key=lambda part: _weigh_stems(extract_content_words(part), said, lexicon)
         )
+        named = self._compile_named()
         *others, last = [_list_content(named.sub(" ", part), lexicon) for part in parts]
         if not (self.topic and others):
-            shared = [word for word in last if lexicon.stem(word) in said]
-            weight = sum(map(lexicon.weigh, shared))
             is_alone = bool(self.versions) and not others
-            if 2 * weight > sum(map(lexicon.weigh, last)) and (is_alone or shared[1:]):
+            if self._has_most(last, said, 1 if is_alone else 2):
                 return True
             others = others or [last] * (not self.topic and not is_alone)
         content = {word for part in others for word in part}
         return _weigh_stems(content, said, lexicon) >= LEAST
+
+    def _compile_named(self) -> re.Pattern[str]:
+        """Return the pattern of what it waits for: names, titles, products, and words that name its topic by
+        themselves.
+        """
+        waits = [
+            *self.names,
+            *self._list_titles(),
+            *self._list_products(),
+            *(word for word in self.topic if self.lexicon.weigh(word) >= self.least),
+        ]
+        pattern = "|".join(map(re.escape, waits)) or "(?!)"
+        return re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
+
+    def _has_most(self, words: Sequence[str], stems: Set[str], least: int) -> bool:
+        """Return True if the stems have more than half of the words' rarity, and at least so many of the words."""
+        lexicon = self.lexicon
+        shared = [word for word in words if lexicon.stem(word) in stems]
+        weight = sum(map(lexicon.weigh, shared))
+        return 2 * weight > sum(map(lexicon.weigh, words)) and len(shared) >= least
 
     def _is_named_in(self, text: str, near: float | None = None) -> bool:
         """Return True if a text names what it waits for: of a topic a sentence that has enough of it, or less of its
@@ -624,7 +635,8 @@ class _SaidClaim:
 
         Another plan answers only a plan that a later claim perhaps changed already. Of that plan fewer words suffice.
         """
-        own, earlier = self.claim, plan.claim
+        own = self.claim
+        earlier = plan.claim
         is_other_plan = own.category == PLAN and plan.is_sure
         if is_other_plan or own.workspace != earlier.workspace:
             return False
@@ -648,7 +660,7 @@ def list_said(view: View, intentions: Sequence[Intention]) -> list[MessageRow]:
     since = min(one.said_at for one in waiting if one.said_at)
     said = here & (pc.field("origin") == Origin.HUMAN) & (pc.field("ts") > since)
     columns = ["message_id", "session_id", "workspace", "text", "ts"]
-    rows = view.read(MESSAGES, columns, said).to_pylist()
+    rows = view.read_rows(MESSAGES, columns, said)
     return sorted(rows, key=lambda row: str(row["ts"]))
 
 
@@ -851,7 +863,7 @@ def _find_met(
 def list_days(view: View) -> dict[str | None, list[date]]:
     """Return the days on which sessions began, by workspace, the earliest first."""
     days: dict[str | None, list[date]] = {}
-    for row in view.read(SESSIONS, ["workspace", "started_at"]).to_pylist():
+    for row in view.read_rows(SESSIONS, ["workspace", "started_at"]):
         if row["started_at"]:
             day = _find_day(row["started_at"])
             days.setdefault(row["workspace"], []).append(day)

@@ -57,7 +57,7 @@ def read_passage_vectors(
 ) -> Mapping[str, Vectors]:
     """Return the vectors of the passages of some messages, shape (passages, dim), by the message's id."""
     among = pc.field("message_id").isin(list(message_ids))
-    rows = view.read(PASSAGES, ["message_id", "vector"], among).to_pylist()
+    rows = view.read_rows(PASSAGES, ["message_id", "vector"], among)
     found: dict[str, list[list[float] | None]] = {}
     for row in rows:
         found.setdefault(row["message_id"], []).append(row["vector"])

@@ -209,7 +209,7 @@ def build_pages(
         steers=steers,
         min_confidence=min_confidence,
     )
-    rows = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
+    rows = view.read_rows(TOPICS, ["topic_id", "name"])
     groups = _group_by_page(claims, {row["topic_id"]: row["name"] for row in rows})
     pages = Pages()
     for (folder, name), path in _name_pages(groups).items():
@@ -283,7 +283,7 @@ def explain_empty(
     condition = pc.field("status") == Status.ACTIVE
     if places:
         condition = condition & pc.field("workspace").isin(sorted(places))
-    claims = view.read(CLAIMS, ["observed_at"], condition)["observed_at"]
+    claims = view.read_column(CLAIMS, "observed_at", condition)
     count = sum((at or EARLIEST) >= since for at in claims.to_pylist())
     if not count:
         return "The memory knows nothing about it yet."

@@ -168,7 +168,7 @@ def collect_standing_claims(
     condition = _build_condition(
         {"workspace": places, "category": categories, "claim_id": among}
     )
-    rows = view.read(CLAIMS, COLUMNS, condition).to_pylist()
+    rows = view.read_rows(CLAIMS, COLUMNS, condition)
     confidences = view.look_up_confidences([row["claim_id"] for row in rows])
     borne_out = _bear_out_later(rows, confidences)
     rows = [
@@ -220,7 +220,8 @@ def _bear_out_later(
     told = dict(confidences)
     sessions = {row["claim_id"]: row["session_id"] for row in rows}
     for row in rows:
-        later, likely = row["chain_id"], row["chain_likely"] or 0.0
+        later = row["chain_id"]
+        likely = row["chain_likely"] or 0.0
         is_typed = row["trust"] == Trust.TYPED
         if later is None or not is_typed or not is_perhaps_changed(row):
             continue
@@ -471,7 +472,7 @@ def _find_typed(
     found = defaultdict[str, dict[str, str]](dict)
     columns = ["claim_id", "summary", "quote", "detail", "message_ids", TRUST, *CHAIN]
     condition = _build_condition({"workspace": places})
-    rows = view.read(CLAIMS, columns, condition).to_pylist() if places else []
+    rows = view.read_rows(CLAIMS, columns, condition) if places else []
     for row in rows:
         message = next(iter(row["message_ids"] or ()), "")
         summary = " ".join(row["summary"].split())

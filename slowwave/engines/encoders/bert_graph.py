@@ -126,7 +126,8 @@ def build_pooling_graph(
     """
     graph = model.graph
     made = _Graph(tensors)
-    heads, eps = config["num_attention_heads"], float(config["layer_norm_eps"])
+    heads = config["num_attention_heads"]
+    eps = float(config["layer_norm_eps"])
     for at in sorted({".".join(name.split(".")[:3]) for name in tensors}):
         made.add_layer(x="", at=at, heads=heads, eps=eps)
     replaced = {constant.name: constant for constant in made.kept}

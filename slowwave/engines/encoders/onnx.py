@@ -149,7 +149,8 @@ class OnnxEncoder:
                 self.folder, partial(check_graph, self.folder, self.name)
             )
         if isinstance(graph, bytes):
-            model, folder = onnx.load_model_from_string(graph), ""
+            model = onnx.load_model_from_string(graph)
+            folder = ""
         else:
             model = onnx.load_model(graph, load_external_data=False)
             folder = str(graph.parent)

@@ -283,7 +283,8 @@ def _pull(bucket: Bucket, pointer: Pointer) -> None:
         FileNotFoundError: the bucket no longer has one of the files.
         StoreUnreadable: the bucket no longer has the space of this copy, or names a file outside the space.
     """
-    folder, (listing, before) = bucket.folder, _read_record(bucket.folder)
+    folder = bucket.folder
+    listing, before = _read_record(folder)
     if pointer.listing == listing:
         return
     if not pointer.listing:
@@ -363,7 +364,8 @@ def _publish(bucket: Bucket, lease: Lease, *, everything: bool) -> None:
     Raises:
         Fenced: another writer took the lease.
     """
-    folder, (listing, before) = bucket.folder, _read_record(bucket.folder)
+    folder = bucket.folder
+    listing, before = _read_record(folder)
     files, contents = _collect_contents(folder)
     packed = orjson.dumps(files)
     size, digest = _digest(packed)

@@ -716,7 +716,6 @@ def _parse_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
             yield item
             continue
         line, fields = item
-        messages: dict[str, object] = {}
         if "projectHash" in fields and (header := _open_cli(path, line, fields)):
             chat = header
             yield chat.session
@@ -725,23 +724,33 @@ def _parse_cli_lines(path: Path, limits: Limits) -> Iterator[Record]:
                 del live[gone]
                 yield Inactive(chat.session.native_id, gone)
         elif patch := coerce_dict(fields.get("$set")):
-            if title := get_text(patch, "summary"):
-                yield Session(chat.session.native_id, title=title)
-            messages = _list_new(patch, line, live)
+            yield from _parse_cli_patch(chat, patch, line, live=live)
         else:
-            messages = {str(line): fields}
-        summary = _list_summary(coerce_dict(fields.get("$set")), live)
-        for position, message in messages.items():
             record = CLI.parse_message(
-                chat=chat, position=position, item=message, line=line
+                chat=chat, position=str(line), item=fields, line=line
             )
             if isinstance(record, Message):
-                if record.native_id in summary:
-                    record.origin = "synthetic"
                 live[record.native_id] = record.origin != "synthetic"
             yield record
-        if coerce_dict(fields.get("$set")):
-            yield Skipped("$set", line)
+
+
+def _parse_cli_patch(
+    chat: Chat, patch: Fields, line: int, *, live: dict[str, bool]
+) -> Iterator[Record]:
+    """Yield the title and the new messages that a line sets, and add the messages to `live`."""
+    if title := get_text(patch, "summary"):
+        yield Session(chat.session.native_id, title=title)
+    summary = _list_summary(patch, live)
+    for position, message in _list_new(patch, line, live).items():
+        record = CLI.parse_message(
+            chat=chat, position=position, item=message, line=line
+        )
+        if isinstance(record, Message):
+            if record.native_id in summary:
+                record.origin = "synthetic"
+            live[record.native_id] = record.origin != "synthetic"
+        yield record
+    yield Skipped("$set", line)
 
 
 def _list_new(patch: Fields, line: int, live: Container[str]) -> dict[str, object]:
@@ -799,7 +808,8 @@ def _read_cursor(path: Path, limits: Limits) -> Iterator[Record]:
     project = _PROJECT.search(path.as_posix())
     about = Session(name_by_file(path), project[1] if project else None)
     if path.parent.name == "subagents":
-        about.kind, about.parent_id = "subagent", path.parent.parent.name
+        about.kind = "subagent"
+        about.parent_id = path.parent.parent.name
     chat = Chat(about, text=_extract_prompt)
     yield chat.session
     yield from read_each(

@@ -347,16 +347,11 @@ def _parse_header(
 ) -> tuple[Session, datetime | None, list[tuple[int, str]]]:
     """Parse the lines before the first turn: return the session, its time, and the lines that are not a header."""
     project = _find_project(path)
-    named = _NAMED.match(path.name)
     session = Session(
         path.name.split(".")[0], workspace=str(project) if project else None
     )
     # The header's time may be in any zone without naming it; the time in the file's name is UTC.
-    time = (
-        coerce_time(f"{named[1]}T{named[2]}:{named[3]}:{named[4] or '00'}Z")
-        if named
-        else None
-    )
+    time = _find_time_in_name(path.name)
     strays = []
     for number, line in lines:
         stripped = line.strip()
@@ -372,6 +367,14 @@ def _parse_header(
         ):
             strays.append((number, line))
     return session, time, strays
+
+
+def _find_time_in_name(name: str) -> datetime | None:
+    """Return the time in a file's name, if it has one."""
+    named = _NAMED.match(name)
+    if not named:
+        return None
+    return coerce_time(f"{named[1]}T{named[2]}:{named[3]}:{named[4] or '00'}Z")
 
 
 @dataclass

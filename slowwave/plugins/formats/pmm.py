@@ -179,6 +179,12 @@ class Chain:
         yield _compute_sha256(
             f"{event.prev_hash or ''}|{event.kind}|{event.content}|{event.meta}"
         )
+        yield from self._compute_timed_hashes(event, meta)
+
+    def _compute_timed_hashes(
+        self, event: Event, meta: dict[str, object]
+    ) -> Iterator[str]:
+        """Yield the row's hash by each recipe that has a time, once in each zone. Keep the zone that fits."""
         ids = [
             own
             for own in (meta.get("event_id") or meta.get("id"), event.id)

@@ -131,7 +131,8 @@ class Log:
 
     def apply(self, entry: Fields) -> bool:
         """Change the session as a line says; return False if the line names no place in it."""
-        kind, path = entry.get("kind"), coerce_list(entry.get("k"))
+        kind = entry.get("kind")
+        path = coerce_list(entry.get("k"))
         if kind == WHOLE:
             self.state = coerce_dict(entry.get("v"))
             return bool(self.state)

@@ -95,7 +95,7 @@ def _sample_vectors(view: Tables, table: Table) -> npt.NDArray[np.float32]:
 
 def put_under_names(queries: Sequence[str], view: Tables) -> list[str]:
     """Return queries as those who speak in a view would put them: under each name as many as it has of the passages."""
-    names = view.read(PASSAGES, ["speaker"])["speaker"]
+    names = view.read_column(PASSAGES, "speaker")
     if not len(names):
         return list(queries)
     spread = np.linspace(0, len(names) - 1, len(queries)).astype(np.int64)

@@ -253,6 +253,11 @@ class shared_property(Generic[T]):  # noqa: N801 - used as `property` is
         return value
 
 
+def match_any(column: str, values: Sequence[str]) -> pc.Expression:
+    """Return the condition that a column of text has one of some values; no row passes if there are none."""
+    return pc.field(column).isin(pa.array(values, pa.string()))
+
+
 class Tables:
     """The tables of one space as one release has them, for reading by many threads."""
 
@@ -374,6 +379,25 @@ class Tables:
         """Return columns of the rows that pass, in no order that may be relied on."""
         return self.open_dataset(table).to_table(columns=list(columns), filter=where)
 
+    def read_rows(
+        self,
+        table: Table[R],
+        columns: Sequence[str],
+        where: pc.Expression | None = None,
+    ) -> list[R]:
+        """Return the rows that pass, each with these columns alone, as `read` does."""
+        rows: list[R] = self.read(table, columns, where).to_pylist()
+        return rows
+
+    def read_column(
+        self,
+        table: Table,
+        column: str,
+        where: pc.Expression | None = None,
+    ) -> pa.ChunkedArray:
+        """Return one column of the rows that pass, as `read` does."""
+        return self.read(table, [column], where)[column]
+
     def read_by_id(
         self,
         table: Table[R],
@@ -407,7 +431,7 @@ class Tables:
     def read_keys(self, table: Table) -> pa.ChunkedArray:
         """Return the key of every row, by offset."""
         return self._read_once(
-            table, "keys", lambda: self.read(table, [table.key])[table.key]
+            table, "keys", lambda: self.read_column(table, table.key)
         )
 
     def take(
@@ -647,10 +671,8 @@ def read_passage_index(view: Tables) -> PassageIndex:
     session, sessions = encode_column(rows["session_id"])
     order = np.lexsort((rows["part"].to_numpy(), rows["seq"].to_numpy(), session))
     # columns as numbers
-    (role, roles), (speaker, speakers) = (
-        encode_column(rows["role"]),
-        encode_column(rows["speaker"]),
-    )
+    role, roles = encode_column(rows["role"])
+    speaker, speakers = encode_column(rows["speaker"])
     workspace, workspaces = encode_column(rows["workspace"])
     message = pc.fill_null(
         pc.index_in(rows["message_id"], value_set=view.read_keys(MESSAGES)), -1

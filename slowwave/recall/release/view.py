@@ -553,7 +553,7 @@ class View(Tables):
             return []
         names = [name for name in DEAD_ENDS.schema.names if name != "step_key"]
         holding = pc.field("worked_in").is_null()
-        rows: list[DeadEndRow] = self.read(DEAD_ENDS, names, holding).to_pylist()
+        rows = self.read_rows(DEAD_ENDS, names, holding)
         rows.sort(key=lambda row: (str(row["at"] or ""), row["dead_end_id"]))
         rows.reverse()
         return rows
@@ -575,7 +575,7 @@ class View(Tables):
     def affirming(self) -> dict[str, set[str]]:
         """By claim the other sessions in which a person said the same in other words, as the night's ledger has it."""
         in_force = (pc.field("rule") == AFFIRMED) & ~pc.field("undone")
-        rows = self.read(MERGES, ["from_id", "into_id"], in_force).to_pylist()
+        rows = self.read_rows(MERGES, ["from_id", "into_id"], in_force)
         ids = [row[name] for row in rows for name in ("from_id", "into_id")]
         found = self.read_by_id(CLAIMS, ids, ["session_id", "status", TRUST])
         claims = {k: r for k, r in found.items() if r["status"] == Status.ACTIVE}
@@ -635,9 +635,7 @@ class View(Tables):
         of_person = (pc.field("origin") == Origin.HUMAN) & pc.field("session_id").isin(
             sorted(noted)
         )
-        noted -= set(
-            self.read(MESSAGES, ["session_id"], of_person)["session_id"].to_pylist()
-        )
+        noted -= set(self.read_column(MESSAGES, "session_id", of_person).to_pylist())
         verdicts = {review.id: review.verdict for review in read(self.dir, Review)}
         return {key: verdicts.get(named[key]) == "confirmed" for key in sorted(noted)}
 
@@ -647,7 +645,7 @@ class View(Tables):
         is_foreign = pc.field(TRUST).is_valid() & ~pc.field(TRUST).isin(
             [*map(str, OWN)]
         )
-        rows = self.read(PASSAGES, ["message_id", TRUST], is_foreign).to_pylist()
+        rows = self.read_rows(PASSAGES, ["message_id", TRUST], is_foreign)
         found = dict[str, Trust]()
         for row in rows:
             known = found.get(row["message_id"])
@@ -659,7 +657,7 @@ class View(Tables):
     @shared_property
     def first_copies(self) -> dict[str, str]:
         """Texts that persons type in many sessions -> the session in which each was typed first."""
-        rows = self.read(BOILERPLATE, ["text", "kept"]).to_pylist()
+        rows = self.read_rows(BOILERPLATE, ["text", "kept"])
         return {
             " ".join(row["text"].split()): row["kept"][0] for row in rows if row["kept"]
         }
@@ -684,7 +682,7 @@ class View(Tables):
     @shared_property
     def vocabulary(self) -> dict[str, int]:
         """Words of WORD letters or more that were said -> in how many passages' texts, the most frequent first."""
-        texts = map(str.lower, self.read(PASSAGES, ["text"])["text"].to_pylist())
+        texts = map(str.lower, self.read_column(PASSAGES, "text").to_pylist())
         return dict(
             Counter(
                 chain.from_iterable(map(set, map(WORD.findall, texts)))
@@ -694,7 +692,7 @@ class View(Tables):
     @shared_property
     def accented(self) -> dict[str, list[str]]:
         """Words without their accents -> the words with some that were said."""
-        texts = self.read(PASSAGES, ["text"])["text"]
+        texts = self.read_column(PASSAGES, "text")
         texts = texts.filter(pc.match_substring_regex(texts, ACCENTED))
         words = {
             word.lower()
@@ -830,7 +828,7 @@ class View(Tables):
     def joined_texts(self) -> tuple[Ints, pa.Array]:
         """The passages, by position, that have letters of a script whose words are joined, and their texts."""
         texts = (
-            self.read(PASSAGES, ["text"])["text"]
+            self.read_column(PASSAGES, "text")
             .combine_chunks()
             .take(pa.array(self.passages.offsets))
         )

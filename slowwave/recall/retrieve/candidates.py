@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.hits import CodeCheck, Kind, Successor
 from slowwave.recall.query import Ints, Mask, Query, QueryPlan, only_asks, says_little
-from slowwave.recall.release.tables import PassageIndex
+from slowwave.recall.release.tables import PassageIndex, match_any
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import (
     MAX_WORDS,
@@ -593,10 +593,8 @@ def compute_passage_evidence(
         if full_text
         else None
     )
-    (lexical, share), near = (
-        scores or (np.zeros(len(rows.allowed)), None),
-        Nearness(rows, plan.nameless_vector),
-    )
+    lexical, share = scores or (np.zeros(len(rows.allowed)), None)
+    near = Nearness(rows, plan.nameless_vector)
     return PassageEvidence(
         layout=layout,
         allowed=rows.allowed,
@@ -622,24 +620,11 @@ def retrieve_messages(
     positions = evidence.top_positions
     if not len(positions):
         return Candidates(pool)
-    # what each signal says of them
-    rows = view.take(pool.table, evidence.layout.offsets[positions], pool.columns)
-    cosine = evidence.near.compute_cosines(positions)
-    # an assistant's messages are long, whatever they say
-    others = ~evidence.layout.mask_role(positions, Role.ASSISTANT)
-    length = np.full(len(positions), np.nan)
-    length[others] = compute_length(rows["text"].filter(pa.array(others)))
-    signals = {
-        "length": length,
-        "speaker": evidence.layout.mask_speakers(plan.query.text, positions).astype(
-            np.float64
-        ),
-        "lexical": evidence.score_words_and_dates(positions),
-        "vector": cosine,
-        "own": compute_own(
-            view=view, query=plan.query, positions=positions, texts=rows["text"]
-        ),
-    }
+    table = view.take(pool.table, evidence.layout.offsets[positions], pool.columns)
+    texts = table["text"]
+    signals = _compute_message_signals(
+        view=view, query=plan.query, evidence=evidence, texts=texts
+    )
     heard = (
         np.zeros(len(positions))
         if evidence.share is None
@@ -647,21 +632,17 @@ def retrieve_messages(
     )
     # how near they are, with and without the names in the query
     cosine, nearest = compute_named_cosines(
-        plan=plan, evidence=evidence, positions=positions, cosine=cosine
+        plan=plan, evidence=evidence, positions=positions, cosine=signals["vector"]
     )
+    rows = zip(table.to_pylist(), positions, signals["own"], strict=True)
     return Candidates(
         pool,
-        [
-            row | {"position": int(at), "own": float(own)}
-            for row, at, own in zip(
-                rows.to_pylist(), positions, signals["own"], strict=True
-            )
-        ],
+        [row | {"position": int(at), "own": float(own)} for row, at, own in rows],
         weigh_messages(
             view=view,
             query=plan.query,
             positions=positions,
-            texts=rows["text"],
+            texts=texts,
             signals=signals,
             heard=heard,
         ),
@@ -669,6 +650,28 @@ def retrieve_messages(
         cosine=None if evidence.near.vector is None else cosine,
         nearest=nearest,
     )
+
+
+def _compute_message_signals(
+    view: View,
+    query: Query,
+    evidence: PassageEvidence,
+    texts: pa.ChunkedArray,
+) -> dict[str, Scores]:
+    """Return the value of each signal for each of the best passages, whose texts are given."""
+    positions = evidence.top_positions
+    # an assistant's messages are long, whatever they say
+    others = ~evidence.layout.mask_role(positions, Role.ASSISTANT)
+    length = np.full(len(positions), np.nan)
+    length[others] = compute_length(texts.filter(pa.array(others)))
+    is_named = evidence.layout.mask_speakers(query.text, positions)
+    return {
+        "length": length,
+        "speaker": is_named.astype(np.float64),
+        "lexical": evidence.score_words_and_dates(positions),
+        "vector": evidence.near.compute_cosines(positions),
+        "own": compute_own(view=view, query=query, positions=positions, texts=texts),
+    }
 
 
 def weigh_messages(
@@ -858,9 +861,7 @@ def retrieve_claims(
         "vector": near.compute_cosines(claims),
     }
     if words is not None:
-        signals["words"] = np.zeros(len(claims))
-        found = np.searchsorted(claims, rows.locate(words))
-        signals["words"][found] = words["_score"].to_numpy()
+        signals["words"] = _score_by_text(claims, rows.locate(words), words)
     contributions = weigh_signals(signals, CLAIM_WEIGHTS)
     # what the latest claim of a workspace has over the first is not standardised
     contributions["later"] = 0.75 * view.claims.compute_recency(claims)
@@ -873,6 +874,19 @@ def retrieve_claims(
             plan=plan, near=near, claims=claims, cosine=signals["vector"]
         ),
     )
+
+
+def _score_by_text(claims: Ints, found: Ints, words: pa.Table) -> Scores:
+    """Return the score of the claims' own full text, 0 for a claim that it did not find.
+
+    Args:
+        claims: the candidates, in order.
+        found: where the rows of `words` stand; all of them are candidates.
+        words: what the full text found, with `_score`.
+    """
+    scores = np.zeros(len(claims))
+    scores[np.searchsorted(claims, found)] = words["_score"].to_numpy()
+    return scores
 
 
 def _compute_nearer(
@@ -968,22 +982,8 @@ def retrieve_groups(
         full_text: whether the index of full text may be asked.
     """
     query = plan.query
-    groups = Rows(
-        view=view,
-        table=pool.table,
-        where=_filter_groups(view, query, pool),
-        columns=pool.columns,
-    )
-    lookups = (
-        {"text": groups.search_text(query.index_terms, plan.limit)} if full_text else {}
-    )
-    if plan.full_vector is not None:
-        lookups["vector"] = groups.find_nearest(plan.full_vector, plan.limit)
+    by_signal = _look_up_groups(view=view, plan=plan, pool=pool, full_text=full_text)
     # one row a key, in order of key, so that what follows does not hang on the order in which an index answers
-    by_signal = {
-        name: {str(row[pool.table.key]): row for row in rows.to_pylist()}
-        for name, rows in lookups.items()
-    }
     by_key = {key: row for rows in by_signal.values() for key, row in rows.items()}
     keys = sorted(by_key)
     signals = {
@@ -1010,6 +1010,31 @@ def retrieve_groups(
     )
 
 
+def _look_up_groups(
+    view: View,
+    plan: QueryPlan,
+    pool: Pool,
+    full_text: bool,
+) -> dict[str, dict[str, Any]]:
+    """Return the summaries or topics that each index finds, by key: those of full text and of vectors."""
+    query = plan.query
+    groups = Rows(
+        view=view,
+        table=pool.table,
+        where=_filter_groups(view, query, pool),
+        columns=pool.columns,
+    )
+    found: dict[str, pa.Table] = {}
+    if full_text:
+        found["text"] = groups.search_text(query.index_terms, plan.limit)
+    if plan.full_vector is not None:
+        found["vector"] = groups.find_nearest(plan.full_vector, plan.limit)
+    return {
+        name: {str(row[pool.table.key]): row for row in rows.to_pylist()}
+        for name, rows in found.items()
+    }
+
+
 def _filter_groups(
     view: View,
     query: Query,
@@ -1020,9 +1045,7 @@ def _filter_groups(
     """
     conditions = [pc.field("text").is_valid()] if pool.kind == "topic" else []
     if query.places:
-        conditions.append(
-            pc.field("workspace").isin(pa.array(query.places, pa.string()))
-        )
+        conditions.append(match_any("workspace", query.places))
     if query.own_sessions and pool.kind == "summary":
         own = pa.array(view.find_session_ids(query.own_sessions), pa.string())
         conditions.append(~pc.field("scope_id").isin(own))

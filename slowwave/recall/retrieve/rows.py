@@ -395,7 +395,7 @@ def find_tag_matches(view: View, tag: str) -> tuple[Mask, Mask]:
     word = tag.casefold()
     if (stored := view.tag_matches.get(word)) is not None:
         return stored
-    claims = _mask_lists(view.read(CLAIMS, ["keywords"])["keywords"], word)
+    claims = _mask_lists(view.read_column(CLAIMS, "keywords"), word)
     gists = view.read(GISTS, ["message_id", "keywords"])
     named = gists["message_id"].filter(pa.array(_mask_lists(gists["keywords"], word)))
     ids = [*named.to_pylist(), *_find_tagged(view, word)]

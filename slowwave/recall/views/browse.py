@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from slowwave.recall.hits import LEANING_WORDS, CodeCheck, Shown
 from slowwave.recall.query import parse_bound, parse_share, refuse_unknown_filters
+from slowwave.recall.release.tables import match_any
 from slowwave.recall.release.view import View
 from slowwave.recall.retrieve.rows import explain_unknown_category
 from slowwave.schemas.errors import UsageError
@@ -150,7 +151,7 @@ def count_claims(
 
 def _name_topics(view: View) -> dict[str, str]:
     """Return the topics' names by id."""
-    topics = view.read(TOPICS, ["topic_id", "name"]).to_pylist()
+    topics = view.read_rows(TOPICS, ["topic_id", "name"])
     return {topic["topic_id"]: topic["name"] for topic in topics}
 
 
@@ -262,7 +263,7 @@ def _list_conditions(
         conditions.append(pc.field("category") == pa.scalar(category))
     if (topic := filters.get("topic")) is not None:
         ids = [key for key, name in topics.items() if topic in (key, name)]
-        conditions.append(pc.field("topic_id").isin(pa.array(ids, pa.string())))
+        conditions.append(match_any("topic_id", ids))
     if start := parse_bound(filters.get("since"), "since"):
         conditions.append(pc.field("observed_at") >= pa.scalar(start, UTC_US))
     return conditions
@@ -371,7 +372,7 @@ def list_themes(view: View, weeks: int = 12) -> list[Theme]:
     weekly = _count_weekly(view, weeks)
     rows = [
         row
-        for row in view.read(TOPICS, FIGURES).to_pylist()
+        for row in view.read_rows(TOPICS, FIGURES)
         if row["size"] and (row["name"] or row["text"])
     ]
     titles = name_topics(view, [row["topic_id"] for row in rows])
@@ -389,9 +390,9 @@ def name_sessions(view: View, keys: Sequence[str]) -> dict[str, str]:
     Sentences that are understood only beside others ("what would you do.") are passed over. If there are no others, the
     surest claim of the session is its name.
     """
-    inside = pc.field("scope_id").isin(pa.array(keys, pa.string()))
+    inside = match_any("scope_id", keys)
     masters = inside & (pc.field("tier") == MASTER)
-    rows = view.read(SUMMARIES, ["scope_id", "text"], masters).to_pylist()
+    rows = view.read_rows(SUMMARIES, ["scope_id", "text"], masters)
     asked = {
         row["scope_id"]: (split_told_parts(row["text"]) or {}).get(ASKED, "")
         for row in rows
@@ -428,9 +429,9 @@ def _find_first_words(
     """Return by session what a person said first, of those in which one said something."""
     if not sessions:
         return {}
-    inside = pc.field("session_id").isin(pa.array(sessions, pa.string()))
+    inside = match_any("session_id", sessions)
     by_person = inside & (pc.field("origin") == Origin.HUMAN)
-    rows = view.read(MESSAGES, ["session_id", "seq", "text"], by_person).to_pylist()
+    rows = view.read_rows(MESSAGES, ["session_id", "seq", "text"], by_person)
     first = dict[str, str]()
     for row in sorted(rows, key=lambda row: row["seq"]):
         if row["text"].strip():

@@ -140,7 +140,7 @@ def find_habits(
         raise UsageError(
             f"files are asked for among those that change together, not with the kind {kind}"
         )
-    rows = view.read(PATTERNS, COLUMNS).to_pylist()
+    rows = view.read_rows(PATTERNS, COLUMNS)
     if workspace is not None:
         known = {*view.workspaces, *(row["workspace"] for row in rows)}
         places = require_workspaces(workspace, known)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.recall.hits import Shown
+from slowwave.recall.release.tables import match_any
 from slowwave.recall.release.view import View
 from slowwave.schemas.errors import UsageError
 from slowwave.schemas.tables import CLAIMS, GISTS, MESSAGES
@@ -82,13 +82,13 @@ def list_recent(
         condition &= pc.field("workspace").isin(places)
     if keyword is not None:
         ids = _find_keyword(view, keyword)
-        condition &= pc.field("message_id").isin(pa.array(ids, pa.string()))
+        condition &= match_any("message_id", ids)
     return _make_turns(view, _list_latest(view, condition, tag)[:n])
 
 
 def _find_keyword(view: View, keyword: str) -> list[str]:
     """Return the messages whose gist, or a claim made of them, has a keyword, in whatever case."""
-    gists = view.read(GISTS, ["message_id", "keywords"]).to_pylist()
+    gists = view.read_rows(GISTS, ["message_id", "keywords"])
     keywords = [
         *_read_claim_keywords(view),
         *((row["message_id"], row["keywords"]) for row in gists),
@@ -121,7 +121,7 @@ def _make_turns(view: View, ids: list[str]) -> list[RecentTurn]:
     made: dict[str, Any] = view.read_by_id(GISTS, ids, ["summary", "keywords"])
     of_claims: dict[str, list[str]] = defaultdict(list)
     sessions = sorted({row["session_id"] for row in rows.values()})
-    inside = pc.field("session_id").isin(pa.array(sessions, pa.string()))
+    inside = match_any("session_id", sessions)
     for key, words in _read_claim_keywords(view, inside):
         of_claims[key] += words
     turns: list[RecentTurn] = []
@@ -147,5 +147,5 @@ def _read_claim_keywords(
     view: View, where: pc.Expression | None = None
 ) -> list[tuple[str, list[str]]]:
     """Return messages with the keywords of each claim that quotes them."""
-    claims = view.read(CLAIMS, ["message_ids", "keywords"], where).to_pylist()
+    claims = view.read_rows(CLAIMS, ["message_ids", "keywords"], where)
     return [(key, row["keywords"]) for row in claims for key in row["message_ids"][:1]]

@@ -31,7 +31,7 @@ BY_NAME = ("names", "of_file", "said_by", "of_project")
 """How a claim stands to what was asked for by name, the closest first: it spells it out, was made over that file, was
 said by that person, or in that project.
 """
-TURNED = {RelationKind.CONTRADICTS: "contradicted_by"}
+TURNED: dict[str, str] = {RelationKind.CONTRADICTS: "contradicted_by"}
 """What the kind that has a direction is seen from the claim that it goes to."""
 SHORTEST = 6
 """Characters of an id that name a claim."""
@@ -86,21 +86,23 @@ def read_relations(
     """
     ids = pa.array(sorted(claims), pa.string())
     ends = pc.field("from_id").isin(ids) | pc.field("to_id").isin(ids)
-    pairs = view.read(
+    pairs = view.read_rows(
         RELATIONS, ["kind", "from_id", "to_id", "weight", "reason"], ends
-    ).to_pylist()
+    )
     pairs.sort(
         key=lambda row: (-row["weight"], row["kind"], row["from_id"], row["to_id"])
     )
     ways: dict[str, tuple[str, str, RelationRow]] = {}
     for pair in pairs:
         kind = pair["kind"]
+        later = pair["from_id"]
+        earlier = pair["to_id"]
         for own, other, relation in (
-            ("from_id", "to_id", kind),
-            ("to_id", "from_id", TURNED.get(kind, kind)),
+            (later, earlier, kind),
+            (earlier, later, TURNED.get(kind, kind)),
         ):
-            if pair[own] in claims and pair[other] not in seen:
-                ways.setdefault(pair[other], (pair[own], relation, pair))
+            if own in claims and other not in seen:
+                ways.setdefault(other, (own, relation, pair))
     return ways
 
 
@@ -176,13 +178,13 @@ def _find_claims(view: View, row_id: str) -> list[str]:
     if found.kind == "claim":
         return [found.id]
     if found.kind == "merge":
-        (pair,) = view.read(
+        (pair,) = view.read_rows(
             MERGES, ["from_id", "into_id"], pc.field("merge_id") == found.id
-        ).to_pylist()
-        return [*pair.values()]
+        )
+        return [pair["from_id"], pair["into_id"]]
     column = {"topic": "topic_id", "session": "session_id"}.get(found.kind)
     where = pc.field(column) == found.id if column else None
-    rows = view.read(CLAIMS, ["claim_id", "message_ids"], where).to_pylist()
+    rows = view.read_rows(CLAIMS, ["claim_id", "message_ids"], where)
     return sorted(
         row["claim_id"] for row in rows if column or found.id in row["message_ids"]
     )

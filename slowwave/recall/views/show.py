@@ -220,7 +220,8 @@ def show(
         found = find_named_row(view, row_id)
         if found is None:
             return _find_unreleased(view, row_id) or _refuse(view, row_id)
-        kind, (row,) = found.kind, _read_rows(view, found.kind, [found.id])
+        kind = found.kind
+        (row,) = _read_rows(view, found.kind, [found.id])
         node = _build_node(
             view=view, kind=kind, row=row, depth=depth if depth is not None else 99
         )
@@ -332,8 +333,8 @@ def _build_node(
     """Return the row, and what it stands on."""
     below = (
         [
-            _build_node(view, *child, depth - 1)
-            for child in _find_children(view, kind, row)
+            _build_node(view=view, kind=of, row=child, depth=depth - 1)
+            for of, child in _find_children(view, kind, row)
         ]
         if depth > 0
         else []
@@ -347,7 +348,7 @@ def _build_node(
     }
     return Node(
         kind=kind,
-        id=str(row[KINDS[kind].key]),
+        id=_get_id(kind, row),
         text=text,
         facts=facts,
         below=tuple(below),
@@ -363,7 +364,7 @@ def _complete_row(
     text = str(row[TEXTS[kind]] or "")
     if kind == "message":  # gists are not always made
         where = pc.field("message_id") == row["message_id"]
-        gists = view.read(GISTS, ["summary", "keywords"], where).to_pylist()
+        gists = view.read_rows(GISTS, ["summary", "keywords"], where)
         gist = (
             {"gist": gists[0]["summary"], "keywords": gists[0]["keywords"]}
             if gists
@@ -375,12 +376,12 @@ def _complete_row(
     elif kind == "habit":
         text = build_habit(cast(PatternRow, row)).describe()
     elif kind == "claim":
-        row = {**row, **_find_later(view, str(row[KINDS[kind].key]))}
+        row = {**row, **_find_later(view, _get_id(kind, row))}
     elif kind == "summary":
         text = mark_changes(view.chains, text, row["scope_id"])
     if kind in CHECKED:
         words = text if kind == "message" else ""
-        key = str(row[KINDS[kind].key])
+        key = _get_id(kind, row)
         row["not_in_code"] = _list_lost(
             view,
             key,
@@ -412,6 +413,13 @@ def _list_lost(
     return list(dict.fromkeys(notes))
 
 
+def _get_id(
+    kind: str,
+    row: Row,
+) -> str:
+    return str(row[KINDS[kind].key])
+
+
 def _find_children(
     view: View,
     kind: str,
@@ -432,7 +440,7 @@ def _find_children(
     if kind in ("claim", "summary"):
         ids = row["message_ids"] if kind == "claim" else row["member_ids"]
         children = {
-            str(member[KINDS[below].key]): (below, member)
+            _get_id(below, member): (below, member)
             for below in ("summary", "claim", "message")
             for member in _read_rows(view, below, ids)
         }
@@ -446,7 +454,7 @@ def _find_roots(
     row: Row,
 ) -> list[tuple[str, Row]]:
     """Return the nodes of a topic or session below no summary: its top summaries, and a topic's claims by time."""
-    scope_id = str(row[KINDS[kind].key])
+    scope_id = _get_id(kind, row)
     summaries = _read_summaries(view, scope_id)
     members = {member for summary in summaries for member in summary["member_ids"]}
     roots = [
@@ -484,7 +492,7 @@ def _read_claims(
 
 
 def _read_summaries(view: View, scope_id: str) -> list[Row]:
-    summaries = view.read(
+    summaries: list[Row] = view.read(
         SUMMARIES, COLUMNS["summary"], pc.field("scope_id") == scope_id
     ).to_pylist()
     return sorted(
@@ -499,7 +507,7 @@ def _find_ancestors(
 ) -> Iterator[Node]:
     """Yield the nodes above a row, nearest first: claims that cite it, summaries to the top, its topic or session."""
     # claims that cite a message
-    key = str(row[KINDS[kind].key])
+    key = _get_id(kind, row)
     if kind == "message":
         where = pc.field("session_id") == row["session_id"]
         yield from (

@@ -291,7 +291,8 @@ def _add(
     size: int,
 ) -> None:
     member = tarfile.TarInfo(name)
-    member.size, member.mode = size, 0o600
+    member.size = size
+    member.mode = 0o600
     if isinstance(content, bytes):
         tar.addfile(member, io.BytesIO(content))
         return

@@ -727,11 +727,18 @@ def _list_days_of_weeks(names: Names) -> Iterator[tuple[re.Pattern[str], str]]:
         weeks = names.get(f"{which} week", ())
         # What says "next" before a month does so before a weekday: 下个月, 下个星期五.
         marks = [*_list_month_marks(names, which)]
-        yield from _join_days(names, weeks, marks, f"{which} week #")
+        yield from _join_days(
+            names=names, weeks=weeks, marks=marks, english=f"{which} week #"
+        )
         if which == "next":
             doubled = [mark[0] + mark for mark in marks if _is_doubled(names)]
             after = _list_after_next(names, "week")
-            yield from _join_days(names, after, doubled, "# of the week after next")
+            yield from _join_days(
+                names=names,
+                weeks=after,
+                marks=doubled,
+                english="# of the week after next",
+            )
 
 
 def _join_days(

@@ -158,7 +158,7 @@ def _find_days(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in DAY_WORD.finditer(text):
         days = DAYS[match[1].lower()]
         day = said_on - timedelta(days=days)
-        yield _note_day(match, day) if days else RelativeDay(*match.span(), "")
+        yield _note_day(match, day) if days else _note(match, "")
     for match in COMING.finditer(text):
         days = COMING_DAYS[match["day"].lower()]
         yield _note_day(match, said_on + timedelta(days=days))
@@ -168,19 +168,17 @@ def _find_counts(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in AGO.finditer(text):
         if day := _count(match, said_on, -1):
             note = _format_count(match, day, is_past=True)
-            yield RelativeDay(*match.span(), note, first=day)
+            yield _note(match, note, first=day)
     for match in IN_WEEKS.finditer(text):
         if day := _count_weeks(match, said_on):
-            yield RelativeDay(*match.span(), _format(day), first=day)
+            yield _note_day(match, day)
     for match in (*FROM_NOW.finditer(text), *LATER.finditer(text)):
         if day := _count(match, said_on, 1):
             note = (
                 f"{_format_count(match, day)}, counted from {said_on.day} {said_on:%b}"
             )
             is_rough = match["unit"].lower() in ("month", "year")
-            yield RelativeDay(
-                *match.span(), note, is_count=True, first=day, is_rough=is_rough
-            )
+            yield _note(match, note, is_count=True, first=day, is_rough=is_rough)
 
 
 def _count_weeks(match: re.Match[str], said_on: date) -> date | None:
@@ -218,7 +216,7 @@ def _find_stretches(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in LAST.finditer(text):
         note = _format_last(match["unit"].lower(), said_on)
         if match["which"].lower() == "last" and note and not _is_told(match):
-            yield RelativeDay(*match.span(), note)
+            yield _note(match, note)
     for match in NEXT.finditer(text):
         if not _is_told(match):
             yield _note_next(match, said_on)
@@ -233,15 +231,34 @@ def _is_told(match: re.Match[str]) -> bool:
     return has_article or text[match.end() :].startswith(" of ")
 
 
+def _note(
+    match: re.Match[str],
+    note: str,
+    *,
+    is_count: bool = False,
+    first: date | None = None,
+    is_rough: bool = False,
+) -> RelativeDay:
+    """Return the matched words with their date."""
+    return RelativeDay(
+        start=match.start(),
+        end=match.end(),
+        note=note,
+        is_count=is_count,
+        first=first,
+        is_rough=is_rough,
+    )
+
+
 def _note_day(match: re.Match[str], day: date) -> RelativeDay:
-    return RelativeDay(*match.span(), _format(day), first=day)
+    return _note(match, _format(day), first=day)
 
 
 def _note_next(match: re.Match[str], said_on: date) -> RelativeDay:
     """Return the day or span after the one that a day is in."""
     unit = match["unit"].lower()
-    return RelativeDay(
-        *match.span(),
+    return _note(
+        match,
         _format_next(unit, said_on),
         first=_find_next(unit, said_on),
         is_rough=unit in ("month", "year"),

@@ -160,6 +160,25 @@ class WebSearch:
             return WebAnswer(
                 why=why, warnings=(*warnings, "nothing of the query was left")
             )
+        if not self.engines:
+            lacking = "; ".join(self.lacking) or "none is named"
+            warnings.append(f"no engine can be asked: {lacking}")
+            return WebAnswer(why=why, warnings=tuple(warnings))
+        pages = self._ask_engines(query, warnings)
+        results, more = fill_page_texts(pages, self.settings) if pages else ([], [])
+        return WebAnswer(
+            results=tuple(result for result in results if result.text),
+            query=query,
+            why=why,
+            warnings=(*warnings, *more),
+        )
+
+    def _ask_engines(
+        self,
+        query: str,
+        warnings: list[str],
+    ) -> list[WebResult]:
+        """Return the results of the first engine that has some; add to the warnings why those before it had none."""
         for engine in self.engines:
             name = getattr(engine, "name", type(engine).__name__)
             try:
@@ -173,27 +192,9 @@ class WebSearch:
                 LOG.warning("web search: %s", warnings[-1])
                 continue
             if pages:
-                results, more = fill_page_texts(pages, self.settings)
-                return WebAnswer(
-                    results=tuple(result for result in results if result.text),
-                    query=query,
-                    why=why,
-                    warnings=(*warnings, *more),
-                )
+                return pages
             warnings.append(f"{name} found nothing")
-        missing = (
-            []
-            if self.engines
-            else [
-                f"no engine can be asked: {'; '.join(self.lacking) or 'none is named'}"
-            ]
-        )
-        return WebAnswer(
-            results=(),
-            query=query if self.engines else None,
-            why=why,
-            warnings=(*warnings, *missing),
-        )
+        return []
 
     def _ask_engine(
         self,

@@ -316,13 +316,15 @@ class Tree:
         A person interrupted the first prompt before its answer began, and sent it again. Only in a file whose records
         name their parents, since in others each prompt is a root.
         """
-        number, last = len(self.records), self._root
+        number = len(self.records)
+        last = self._root
         if last is not None and self._root_has_child:
             uuid, _, of = self.records[last]
             if of == session:
                 group = self._typed_children.setdefault(f"root {uuid}", [last])
                 group.append(number)
-        self._root, self._root_has_child = number, False
+        self._root = number
+        self._root_has_child = False
 
     def find_rewound(self) -> Iterator[Inactive]:
         """Yield each message on an abandoned branch as inactive.

@@ -565,7 +565,8 @@ class _Rollout:
         elif self._twins.is_twin("user", text or raw, channel):
             yield self._merge_twin(blocks, "user")
         elif answer is not None:
-            yield from self._emit(AGENT, blocks, *answer)
+            said, speaker = answer
+            yield from self._emit(AGENT, blocks, text=said, speaker=speaker)
         elif not text and raw:
             yield from self._set_workspace(extract_tag_body(raw, "cwd"))
             yield from self._emit(SYSTEM, blocks)
@@ -637,7 +638,8 @@ class _Rollout:
         """Yield the session with its folder, if it has none yet; only the first folder counts."""
         self._session = self._session or Session(self._id, kind="chat")
         if isinstance(cwd, str) and cwd and self._session.workspace is None:
-            self._session.workspace, self._announced = cwd, True
+            self._session.workspace = cwd
+            self._announced = True
             yield self._session
 
     def _emit(
