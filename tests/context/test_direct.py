@@ -135,6 +135,42 @@ def test_where_it_was_not_found_the_stale_message_tells_what_holds(
     assert {line.text for line in later} == {MOVED}
 
 
+AGAIN = "We moved the API from port 8200 to port 9300."
+
+
+def test_the_value_that_holds_is_marked_until_it_is_replaced_in_its_turn(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(store=tmp_path / "store", encoder="hash-384")
+    first = [session(tmp_path, f"day-{day}", day, said) for day, said in TALK.items()]
+    run_night(first, settings)
+    marked = f"{MOVED} (current)"
+
+    def list_lines() -> list[str]:
+        memory = Memory.open(settings.store, encoder=HashEncoder())
+        return lines(memory, PORT)
+
+    assert [line for line in list_lines() if "current" in line] == [marked]
+    run_night(
+        [
+            session(
+                tmp_path,
+                "day-16",
+                16,
+                [
+                    ("user", AGAIN),
+                    ("user", "The gauge of pier four is read by Ada at noon."),
+                ],
+            )
+        ],
+        settings,
+    )
+    later = list_lines()
+    assert AGAIN in later
+    assert f"{MOVED} (perhaps until 16 Mar 2026)" in later
+    assert not [line for line in later if "current" in line]
+
+
 def test_what_holds_is_a_message_found_with_the_stale_one_and_before_it(
     memory: Memory,
 ) -> None:

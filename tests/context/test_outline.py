@@ -1,5 +1,6 @@
 """A block of 2,000 tokens tells a little of many sessions, in the order of time, where no one message answers."""
 
+import re
 from datetime import date
 from pathlib import Path
 
@@ -79,17 +80,32 @@ def find_days(memory: Memory, query: str, budget: int) -> list[date]:
     ]
 
 
+IN_ORDER = "In which order did I bring up what I am building for the garden?"
+
+
 def test_spread_evidence_is_told_session_by_session_in_the_order_of_time(
     memory: Memory,
 ) -> None:
-    days = find_days(
-        memory, "In which order did I bring up what I am building for the garden?", 2000
-    )
+    days = find_days(memory, IN_ORDER, 2000)
     assert days == sorted(days)
     assert len(set(days)) == len(WORKS)
 
 
 ASKED_FOR_ALL = "Summarise what I have been building for the garden."
+CLOCK = re.compile(r"(\d\d:\d\d )?(person|model): ")
+
+
+def test_lines_have_their_time_of_day_where_order_matters(memory: Memory) -> None:
+    def list_clocks(query: str, budget: int) -> list[str | None]:
+        said = map(CLOCK.match, memory.context(query, budget).text.splitlines())
+        return [line[1] for line in said if line]
+
+    for query, budget in ((IN_ORDER, 2000), (ASKED_FOR_ALL, 800)):
+        told = list_clocks(query, budget)
+        assert len(told) >= len(WORKS)
+        assert None not in told
+    plain = list_clocks("What is the number of my plumber Okonkwo?", 400)
+    assert set(plain) == {None}
 
 
 def test_a_question_for_a_summary_gets_a_line_of_every_session(memory: Memory) -> None:
@@ -314,9 +330,7 @@ def test_a_fact_stated_once_in_a_talk_is_told_in_the_next_by_its_gist(
         Memory(settings, settings.store, None, HashEncoder()),
         settings,
     )
-    "".join(
-        after.say("In which order did I bring up what I am building for the garden?")
-    )
+    "".join(after.say(IN_ORDER))
     assert after.recalled is not None
     assert "A home for bees is in the garden." in after.recalled.text
 

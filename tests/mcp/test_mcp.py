@@ -30,6 +30,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.mcp.server import ByKey, Tools, make_server
 from slowwave.memory import Memory
 from slowwave.plugins.talk.talk import Conversation
+from slowwave.recall.hits import STOPPED
 from slowwave.recall.views.show import show
 from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.settings import Settings
@@ -44,6 +45,8 @@ CHAT = [
         "We decided to keep the tide gauge readings in PostgreSQL 17, partitioned by month.",
     ),
 ]
+STATEMENTS = Path(__file__).parents[2] / "data" / "labelled" / "precision.jsonl"
+APPROVALS = "Pull requests need two approvals, one of them from Ines."
 NOTE = "The ferry's new berth is number seven."
 COMMAND = [sys.executable, "-c", "from slowwave.cli.main import main; main()", "mcp"]
 
@@ -435,6 +438,37 @@ def test_the_conditions_of_recall_and_context(
     assert anything["release"] == "r1"
     assert text_of(before) == "Nothing in the memory answers this."
     assert "PostgreSQL 17" in text_of(after)
+
+
+def test_recall_and_context_stop_where_relevance_ends(tmp_path: Path) -> None:
+    settings = Settings(store=tmp_path / "store")
+    run_night([STATEMENTS], settings)
+    budget = 400
+
+    async def use() -> list[CallToolResult]:
+        async with Client(make_server(settings)) as client:
+            said = {"query": "How many approvals does a pull request need?"}
+            return [
+                await client.call_tool(tool, {**said, **more})
+                for tool, more in (
+                    ("recall", {}),
+                    ("recall", {"everything": True}),
+                    ("context", {"budget": budget}),
+                    ("context", {"budget": budget, "everything": True}),
+                )
+            ]
+
+    *recalled, block, filled = asyncio.run(use())
+    few, everything = (one.structured_content for one in recalled)
+    assert few
+    assert everything
+    assert [hit["text"] for hit in few["hits"]] == [APPROVALS]
+    assert (few["stopped"], few["left_out"]) == (STOPPED, 0)
+    assert len(everything["hits"]) + everything["left_out"] == 10
+    assert everything["stopped"] is None
+    count = load_tokenizer("minilm")
+    assert count(text_of(block)) < budget / 2 < count(text_of(filled)) <= budget
+    assert text_of(block).count("person: ") == 1
 
 
 def test_an_argument_that_no_tool_knows_is_refused(

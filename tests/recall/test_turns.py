@@ -50,6 +50,42 @@ def test_a_turn_is_one_hit_by_whose_words_are_asked_for(
     assert [fragment.text for fragment in found[0].pair] == [PIANO, ADVICE]
 
 
+def test_a_long_message_is_scored_by_its_best_passage(tmp_path: Path) -> None:
+    idle = " ".join(
+        f"The {word} of the {quay} quay was painted, oiled and counted before the winter."
+        for quay in ("northern", "southern", "eastern", "western")
+        for word in [
+            "crane",
+            "rope",
+            "lamp",
+            "bench",
+            "gate",
+            "stair",
+            "hoist",
+            "rail",
+            "crate",
+            "buoy",
+        ]
+    )
+    answer = "Okonkwo reads the boiler in the cellar on Mondays."
+    near = "The boiler was bought in May, with a warranty of ten years."
+    said = [("user", f"{idle} {answer}"), ("user", idle), ("user", near)]
+    others = [("user", f"Pump {n} stands in the cellar.") for n in range(4)]
+    paths = [
+        session(tmp_path, f"s{n}", n + 2, [one])
+        for n, one in enumerate([*said, *others])
+    ]
+    run_night(paths, Settings(store=tmp_path / "store", encoder="hash-384"))
+    memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
+    asked = "Who reads the boiler in the cellar?"
+    first, *rest = memory.recall(asked, 10, "message", everything=True)
+    assert first.text == said[0][1]
+    assert answer in first.sources[0].quote
+    assert "northern" not in first.sources[0].quote
+    # its other passages alone stand below all that is near
+    assert [hit.text for hit in rest][-1] == idle
+
+
 def test_a_block_has_the_persons_words_before_the_answer(memory: Memory) -> None:
     asked = "What did you recommend for my grandmother's piano?"
     (part,) = memory.context(asked, 600).parts
