@@ -318,7 +318,7 @@ def _weigh_accepted(
 def _find_clause(unit: Unit, in_layers: bool) -> Statement | None:
     """Return the part of a question that says what holds, or None: "The limit is 2 GB, why does it not apply?".
 
-    A line that holds is told whole, before any clause of it: a question without marks may follow on the next line.
+    A line that holds counts before any clause: a question without marks may follow on the next line.
     """
     if not unit.spoken.turn.is_question(unit.spoken.at):
         return None

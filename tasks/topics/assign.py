@@ -210,7 +210,7 @@ class _Board:
     def _find_base_topic(self, row: PlacedClaimRow) -> str | None:
         """Return the name of the base topic that a claim belongs to by rule, or None.
 
-        No phrase is looked for in a model's claim: the model has read what it says.
+        A model's claim is never matched by its phrases.
         """
         if row["observer"] == EXTRACTIVE and get_place(row) is None:
             ruled = match_base_topic(row["summary"], row.get("by_agent", False))
