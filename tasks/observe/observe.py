@@ -60,7 +60,7 @@ from slowwave.tasks.observe.worth import (
 )
 from slowwave.text.foreign import LONGEST, keep_typed
 
-VERSION = 27
+VERSION = 28
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 
 PERSONAL_THRIFT = 0.7

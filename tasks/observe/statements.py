@@ -5,6 +5,7 @@ holds beyond its session. A question, an order of the moment, a courtesy, a joke
 is kept only for what holds in it. An answer is kept with the proposal that it accepts or refuses.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum, prod
@@ -34,6 +35,8 @@ from slowwave.text.foreign import find_foreign_parts
 from slowwave.text.sentences import Sentence
 from slowwave.text.words import CLAUSE
 
+LINE = re.compile(r"[^\n]+")
+"""A line of a sentence."""
 LIKELY = 0.5
 """Probability from which a statement holds beyond its session."""
 NAMED = 0.25
@@ -313,24 +316,32 @@ def _weigh_accepted(
 
 
 def _find_clause(unit: Unit, in_layers: bool) -> Statement | None:
-    """Return the clause of a question that says what holds, or None: "The limit is 2 GB, why does it not apply?"."""
-    spoken = unit.spoken
-    if not spoken.turn.is_question(spoken.at):
+    """Return the part of a question that says what holds, or None: "The limit is 2 GB, why does it not apply?".
+
+    A line that holds counts before any clause: a question without marks may follow on the next line.
+    """
+    if not unit.spoken.turn.is_question(unit.spoken.at):
         return None
-    clauses = [spoken.cut(*span) for span in _list_clauses(unit.sentence)]
-    readings = read_sentences(clauses, in_layers=in_layers)
+    for form in (LINE, CLAUSE):
+        part = _find_part(unit, form, in_layers)
+        if part is not None:
+            return part
+    return None
+
+
+def _find_part(unit: Unit, form: re.Pattern[str], in_layers: bool) -> Statement | None:
+    """Return the part of a sentence that likeliest holds, of two or more of a form, if it is LIKELY."""
+    spans = [match.span() for match in form.finditer(unit.sentence.text)]
+    if len(spans) == 1:
+        return None
+    parts = [unit.spoken.cut(*span) for span in spans]
+    readings = read_sentences(parts, in_layers=in_layers)
     found = [
-        Statement(replace(unit, spoken=clause), reading, None)
-        for clause, reading in zip(clauses, readings, strict=True)
+        Statement(replace(unit, spoken=part), reading, None)
+        for part, reading in zip(parts, readings, strict=True)
     ]
     best = max(found, key=lambda one: one.told, default=None)
     return best if best and best.told >= LIKELY else None
-
-
-def _list_clauses(sentence: Sentence) -> list[tuple[int, int]]:
-    """Return the spans of a sentence's clauses, which commas, semicolons or dashes divide; none if it has one."""
-    spans = [match.span() for match in CLAUSE.finditer(sentence.text)]
-    return spans if len(spans) > 1 else []
 
 
 def _find_reason(

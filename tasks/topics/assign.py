@@ -19,6 +19,7 @@ from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.rows import ClaimRow, TopicRow
 from slowwave.schemas.tables import BASE_TOPICS, CLAIMS, TOPICS
+from slowwave.schemas.vocabulary import EXTRACTIVE
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.topics.cluster import (
@@ -207,19 +208,16 @@ class _Board:
             )
 
     def _find_base_topic(self, row: PlacedClaimRow) -> str | None:
-        """Return the name of the base topic that a claim belongs to by rule, or None."""
-        ruled = (
-            match_base_topic(row["summary"], row.get("by_agent", False))
-            if get_place(row) is None
-            else None
-        )
-        if ruled:
-            return ruled
-        return (
-            "user"
-            if row["pack"] == "personal" and row["session_id"] in self.over_code
-            else None
-        )
+        """Return the name of the base topic that a claim belongs to by rule, or None.
+
+        A model's claim is never matched by its phrases.
+        """
+        if row["observer"] == EXTRACTIVE and get_place(row) is None:
+            ruled = match_base_topic(row["summary"], row.get("by_agent", False))
+            if ruled:
+                return ruled
+        is_personal = row["pack"] == "personal"
+        return "user" if is_personal and row["session_id"] in self.over_code else None
 
     def _place_by_similarity(
         self,

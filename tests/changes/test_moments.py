@@ -10,6 +10,7 @@ from slowwave.engines.encoders.pair_reader import load_reader
 from slowwave.flows.nightly import run_night
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, MERGES
+from slowwave.schemas.vocabulary import EXTRACTIVE
 from slowwave.store import Store
 from slowwave.tasks.changes.outcome import Known, supersede
 from slowwave.tasks.dedupe.pairs import set_columns
@@ -29,9 +30,11 @@ OLD, NEW = (
 read = partial(is_of_moment, in_layers=True)
 
 
-def judge(later: str, confidence: float, session_id: str) -> list[tuple[str, str]]:
+def judge(
+    later: str, confidence: float, session_id: str, observer: str = EXTRACTIVE
+) -> list[tuple[str, str]]:
     """What is made of the rule and a later sentence of a person, of that confidence."""
-    rows = set_columns(told(RULE, later), confidence=confidence)
+    rows = set_columns(told(RULE, later), confidence=confidence, observer=observer)
     if session_id:
         rows = set_columns(rows, session_id=session_id)
     by_person = pa.array([False] * rows.num_rows)
@@ -48,6 +51,15 @@ def test_an_order_of_the_moment_is_of_a_narrower_case(
     later: str, session_id: str
 ) -> None:
     assert judge(later, 0.04, session_id) == [("agreement", "narrowed")]
+
+
+def test_the_words_of_a_claim_that_a_model_made_are_not_read_again() -> None:
+    asked: list[str] = []
+    rows = set_columns(told(RULE, ONCE), confidence=0.04, observer="gpt")
+    rows = rows.append_column("by_model", pa.array([False] * rows.num_rows))
+    supersede(rows, Known("k", reader=load_reader(), is_of_moment=asked.append))
+    assert asked == []
+    assert ("agreement", "narrowed") not in judge(ONCE, 0.04, "", observer="gpt")
 
 
 def test_what_holds_on_takes_the_rule_back_whatever_its_words_are() -> None:

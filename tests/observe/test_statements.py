@@ -52,6 +52,22 @@ def test_a_fact_in_a_question_is_a_claim_of_its_own():
     assert "the upload limit is 500 MB" in [one["summary"] for one in claims]
 
 
+def test_a_line_above_a_question_without_marks_is_told_whole():
+    told = told_by(
+        (HUMAN, "we clean up the bindings"),
+        (MODEL, "Ready."),
+        (
+            HUMAN,
+            "the major goes up when an old plugin would break, otherwise leave it\n"
+            "how many plugins do we even have?",
+        ),
+        (MODEL, "Eleven."),
+    )
+    assert told == [
+        "the major goes up when an old plugin would break, otherwise leave it"
+    ]
+
+
 def test_what_is_imagined_or_somebody_elses_question_is_not_told():
     claims = claims_of(
         (HUMAN, "Imagine that our plants were stored in Cassandra."),
