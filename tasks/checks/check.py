@@ -213,16 +213,16 @@ def _build_row(
         "name": one.name,
         "value": one.value or None,
         "result": verdict.result,
-        "path": _clean(verdict.path),
+        "path": clean_text(verdict.path),
         "line": verdict.line or None,
-        "text": _clean(verdict.text),
+        "text": clean_text(verdict.text),
         "since_commit": verdict.since.id if verdict.since else None,
         "since_at": read_time(verdict.since.at) if verdict.since else None,
-        "instead": _clean(verdict.instead),
+        "instead": clean_text(verdict.instead),
     }
 
 
-def _clean(text: str) -> str | None:
+def clean_text(text: str) -> str | None:
     """Return a text of the checkout's as it is stored: one line, redacted, without what no encoding has."""
     plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return redact_text(escape_line(plain)) or None

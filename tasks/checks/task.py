@@ -6,7 +6,7 @@ recall puts what does not hold behind what does, and rules and skills leave it o
 
 import json
 import os
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.schemas.counters import CountByKind
-from slowwave.schemas.ids import compute_content_id
+from slowwave.schemas.ids import compute_content_id, compute_tags_id
 from slowwave.schemas.tables import CHECKS, CLAIMS, MARKS, PASSAGES
 from slowwave.schemas.vocabulary import TALKING, CheckKind, CheckResult, Status
 from slowwave.store.notes import CHECKOUTS
 from slowwave.store.private import replace_file
 from slowwave.store.store import Store
-from slowwave.tasks.checks.branches import Seen, read_state
+from slowwave.tasks.checks.branches import TAGS, Seen, read_state
 from slowwave.tasks.checks.check import VERSION, Text, check_texts
 from slowwave.tasks.checks.checkout import (
     CheckoutRefused,
@@ -31,6 +31,7 @@ from slowwave.tasks.checks.checkout import (
     find_checkout,
     open_git,
 )
+from slowwave.tasks.checks.tags import find_tags
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.pending import mark_done, read_inactive_ids
 from slowwave.tasks.progress import track_items
@@ -56,7 +57,8 @@ class LastState(NamedTuple):
 class Look(NamedTuple):
     """What a night found out about a checkout."""
 
-    mark: LastState
+    marks: Mapping[str, LastState]
+    """By unit."""
     rows: pa.Table
     unread: frozenset[str] = frozenset()
     """Ids of the earlier rows that still count."""
@@ -69,32 +71,46 @@ def check_claims(job: Job) -> StepReport:
     with report_step(STEP) as report:
         store = job.store
         key = compute_step_key(STEP, VERSION, job.settings.habits)
-        roots = _find_roots(store) if job.settings.check_claims else {}
+        roots, away = _find_roots(store) if job.settings.check_claims else ({}, [])
         _note_checkouts(store, roots)
-        away = _list_away(store, roots) if job.settings.check_claims else []
-        places = {**dict.fromkeys(away, ""), **roots}
+        places = {**dict.fromkeys(_keep_checked(store, away), ""), **roots}
         texts = _read_texts(store, places, read_inactive_ids(store))
-        looks = {"": _leave(texts.pop("", []), None)}
         done = _read_done(store)
         seen = _read_branches_seen(store, roots)
+        looks = [_leave(texts.pop("", []), {})]
         for root, some in track_items(STEP, sorted(texts.items())):
-            unit = compute_content_id("checkout", root)
-            looks[unit] = _look_at(
-                job=job,
-                root=root,
-                texts=some,
-                key=key,
-                seen=seen[root],
-                report=report,
-                before=done.get(unit),
+            looks.append(
+                _look_at(
+                    job=job,
+                    root=root,
+                    texts=some,
+                    key=key,
+                    seen=seen[root],
+                    report=report,
+                    done=done,
+                )
             )
-        rows = pa.concat_tables(look.rows for look in looks.values())
-        report.rows_out = _replace(store, rows, looks.values())
-        report.kinds[CountByKind.CHECKS].update(rows["result"].to_pylist())
+        for look in looks:
+            report.kinds[CountByKind.CHECKS].update(look.rows["result"].to_pylist())
+        looks.append(_look_at_tags(job, roots, away, done, key))
+        report.rows_out = _replace(store, looks)
         # mark last
-        del looks[""]
-        _mark(store, {unit: look.mark for unit, look in looks.items()}, done)
+        _mark(store, dict(ChainMap(*(dict(look.marks) for look in looks))), done)
     return report
+
+
+def _look_at_tags(
+    job: Job,
+    roots: Mapping[str, str],
+    away: Iterable[str],
+    done: Mapping[str, LastState],
+    key: str,
+) -> Look:
+    """Return the rows of the tags of checkouts. The earlier ones of a workspace that can't be read still count."""
+    tags = find_tags(job.store, roots, done, job.now, key)
+    unread = {*tags.unread, *map(compute_tags_id, away)}
+    marks = dict.fromkeys([*tags.places, *unread.intersection(done)], LastState(TAGS))
+    return Look(marks, tags.build_table(), left_alone=frozenset(unread))
 
 
 def _look_at(
@@ -104,9 +120,9 @@ def _look_at(
     key: str,
     seen: Mapping[str, Seen],
     report: StepReport,
-    before: LastState | None,
+    done: Mapping[str, LastState],
 ) -> Look:
-    """Return the rows of a checkout; nothing new of one that is as `before`, or may not be read.
+    """Return the rows of a checkout; nothing new of one that is as it was, or may not be read.
 
     Args:
         job: the run.
@@ -115,31 +131,35 @@ def _look_at(
         key: the step's.
         seen: branches that earlier nights saw.
         report: of the step.
-        before: what it was last compared with.
+        done: by unit what it was last compared with.
     """
+    unit = compute_content_id("checkout", root)
+    before = done.get(unit)
+    unchanged = _leave(texts, {unit: before or LastState("")})
     state = _compute_unit_key(root, texts, key)
     if before is not None and state == before.key:
-        return _leave(texts, before)
-    look = _check(
+        return unchanged
+    looked = _check(
         job=job,
         root=root,
         texts=texts,
         key=key,
         seen=seen,
         report=report,
+        unit=unit,
         state=state,
         tries=_count_tries(before, state),
     )
-    return look or _leave(texts, before)
+    return looked or unchanged
 
 
 def _leave(
     texts: Iterable[Text],
-    before: LastState | None,
+    marks: Mapping[str, LastState],
 ) -> Look:
     """Return nothing new of a checkout: the earlier rows of the texts about it still count."""
     ids = frozenset(text.row_id for text in texts)
-    return Look(before or LastState(""), CHECKS.make_empty_table(), left_alone=ids)
+    return Look(marks, CHECKS.make_empty_table(), left_alone=ids)
 
 
 def _count_tries(
@@ -204,10 +224,10 @@ def _read_branches_seen(
 
 def _replace(
     store: Store,
-    rows: pa.Table,
     looks: Collection[Look],
 ) -> int:
     """Write rows, and delete all others but those that still count; return the number written."""
+    rows = pa.concat_tables(look.rows for look in looks)
     written = store.merge_changed(CHECKS, rows)
     left_alone = frozenset[str]().union(*(look.left_alone for look in looks))
     unread = frozenset[str]().union(*(look.unread for look in looks))
@@ -241,6 +261,7 @@ def _check(
     key: str,
     seen: Mapping[str, Seen],
     report: StepReport,
+    unit: str,
     state: str,
     tries: int,
 ) -> Look | None:
@@ -253,6 +274,7 @@ def _check(
         key: the step's.
         seen: branches that earlier nights saw.
         report: of the step.
+        unit: the checkout's.
         state: hash of the checkout's state.
         tries: nights that read this state already, and not all of it.
     """
@@ -276,27 +298,18 @@ def _check(
         return None
     report.rows_in += len(texts)
     if is_whole:
-        return Look(LastState(state), rows, unread)
+        return Look({unit: LastState(state)}, rows, unread)
     why = f"not all of it was read in {seconds:.0f} s" if is_late else FAILED
     note = f"{Path(root).name}: {why}; what was known of the rest is kept"
     report.notes.append(note)
     if is_late and tries + 1 < MOST_TRIES:
         report.kinds[CountByKind.WAITING]["checkouts"] += 1
-        return Look(LastState(f"{state} {tries + 1}", note), rows, unread)
-    return Look(LastState(state, note), rows, unread)
+        return Look({unit: LastState(f"{state} {tries + 1}", note)}, rows, unread)
+    return Look({unit: LastState(state, note)}, rows, unread)
 
 
-def _list_away(
-    store: Store,
-    roots: Mapping[str, str],
-) -> list[str]:
-    """Return the workspaces with rows that lie in no checkout now: their disk may be away."""
-    names = store.read(CHECKS, ["workspace"])["workspace"].unique().to_pylist()
-    return sorted(set(names) - roots.keys())
-
-
-def _find_roots(store: Store) -> dict[str, str]:
-    """Return the workspaces that lie in a checkout on this machine, each with the checkout's root."""
+def _find_roots(store: Store) -> tuple[dict[str, str], list[str]]:
+    """Return the workspaces that lie in a checkout on this machine, each with the checkout's root; and the others."""
     names = pa.concat_arrays(
         [
             store.read(table, ["workspace"])["workspace"].unique()
@@ -304,13 +317,23 @@ def _find_roots(store: Store) -> dict[str, str]:
         ]
     )
     roots = {}
-    for name in names.unique().drop_null().to_pylist():
+    known = names.unique().drop_null().to_pylist()
+    for name in known:
         with suppress(OSError, ValueError):
             if Path(name).is_absolute() and Path(name).is_dir():
                 root = find_project_root(Path(os.path.realpath(name)))
                 if root is not None:
                     roots[name] = str(root)
-    return roots
+    return roots, [name for name in known if name not in roots]
+
+
+def _keep_checked(
+    store: Store,
+    workspaces: Collection[str],
+) -> set[str]:
+    """Return the workspaces with rows among some: nothing is known of a folder whose disk is away now."""
+    names = store.read(CHECKS, ["workspace"])["workspace"].unique().to_pylist()
+    return set(names).intersection(workspaces)
 
 
 def _note_checkouts(

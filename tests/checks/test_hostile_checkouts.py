@@ -151,14 +151,22 @@ def test_links_names_and_big_files_of_the_tree(folder: Path) -> None:
 
 
 def list_branches(folder: Path) -> tuple[set[str], set[str], bool]:
-    """The branches that are read, those that were there once, and whether these are all."""
+    """The branches and tags that are read, those that were there once, and whether these are all."""
     read = read_branches(find_checkout(folder))
-    return read.local | read.remote, set(read.once), read.is_whole
+    return read.local | read.remote | read.tags, set(read.once), read.is_whole
 
 
 @pytest.mark.parametrize(
     "name",
-    ["refs/heads", "refs/remotes", "packed-refs", "logs", "logs/HEAD", "config"],
+    [
+        "refs/heads",
+        "refs/remotes",
+        "refs/tags",
+        "packed-refs",
+        "logs",
+        "logs/HEAD",
+        "config",
+    ],
 )
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_branches_outside_are_not_read(
@@ -169,6 +177,7 @@ def test_branches_outside_are_not_read(
     for words in (["-b", "secret/plan"], ["main"], ["--detach"]):
         git(other, "checkout", "-q", *words)
     git(other, "update-ref", "refs/remotes/away/secret/main", "HEAD")
+    git(other, "tag", "secret/tag")
     if name == "packed-refs":
         git(other, "pack-refs", "--all")
     git(folder, "checkout", "-q", "--detach")

@@ -1,0 +1,103 @@
+"""Keep which tags a checkout has, so that a new one can end the wait of a plan."""
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from slowwave.schemas.ids import compute_content_id, compute_tags_id
+from slowwave.schemas.tables import CHECKS
+from slowwave.schemas.vocabulary import CheckKind, CheckResult
+from slowwave.store.store import Store
+from slowwave.tasks.checks.branches import TAGS, read_tags
+from slowwave.tasks.checks.check import clean_text
+from slowwave.tasks.checks.checkout import Checkout, CheckoutRefused, find_checkout
+
+MOST_TAGS = 20_000
+"""Tags of a checkout from which none is kept."""
+
+
+@dataclass
+class FoundTags:
+    """The tags of checkouts."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    """Of CHECKS."""
+    places: set[str] = field(default_factory=set)
+    """Ids of the workspaces whose tags are known."""
+    unread: set[str] = field(default_factory=set)
+    """Ids of the workspaces whose tags could not be read: the earlier rows of these still count."""
+
+    def build_table(self) -> pa.Table:
+        """Return the rows as a table."""
+        return pa.Table.from_pylist(self.rows, schema=CHECKS.schema)
+
+
+def find_tags(
+    store: Store,
+    roots: Mapping[str, str],
+    known: Container[str],
+    now: datetime,
+    step_key: str,
+) -> FoundTags:
+    """Return the tags of checkouts as rows of CHECKS, each with the first check that found it.
+
+    Of a workspace that was not looked at before no tag is new.
+
+    Args:
+        store: with the earlier rows.
+        roots: workspaces, each with its checkout's root.
+        known: ids of the workspaces that were looked at before.
+        now: the run's clock.
+        step_key: the step's.
+    """
+    earlier = _read_earlier(store)
+    found = FoundTags()
+    for workspace, root in roots.items():
+        place = compute_tags_id(workspace)
+        checkout, names = _read_names(root)
+        if checkout is None or names is None or len(names) > MOST_TAGS:
+            found.unread.add(place)
+            continue
+        found.places.add(place)
+        first_seen = now if place in known else None
+        for name in sorted({clean_text(name) or "" for name in names} - {""}):
+            row = {
+                "check_id": compute_content_id(place, CheckKind.TAG, name),
+                "row_id": place,
+                "workspace": "",
+                "kind": CheckKind.TAG,
+                "name": name,
+                "result": CheckResult.FOUND,
+                "checked_at": now,
+                "commit": checkout.head,
+                "path": TAGS + name,
+                "since_at": earlier[place].get(name, first_seen),
+                "step_key": step_key,
+            }
+            found.rows.append(row)
+    return found
+
+
+def _read_names(root: str) -> tuple[Checkout | None, Iterable[str] | None]:
+    """Return the checkout at a folder with its tags; None for what may not be read."""
+    try:
+        checkout = find_checkout(Path(root), with_objects=False)
+    except CheckoutRefused:
+        return None, None
+    return checkout, read_tags(checkout)
+
+
+def _read_earlier(store: Store) -> dict[str, dict[str, datetime | None]]:
+    """Return by workspace's id the known tags, each with the first check that found it."""
+    earlier: dict[str, dict[str, datetime | None]] = defaultdict(dict)
+    columns = ["row_id", "name", "since_at"]
+    rows = store.read(CHECKS, columns, pc.field("kind") == CheckKind.TAG)
+    for row in rows.to_pylist():
+        earlier[row["row_id"]][row["name"]] = row["since_at"]
+    return earlier
