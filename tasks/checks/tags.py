@@ -1,6 +1,5 @@
 """Keep which tags a checkout has, so that a new one can end the wait of a plan."""
 
-from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -8,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slowwave.schemas.ids import compute_content_id, compute_tags_id
 from slowwave.schemas.tables import CHECKS
 from slowwave.schemas.vocabulary import CheckKind, CheckResult
-from slowwave.store.store import Store
 from slowwave.tasks.checks.branches import TAGS, read_tags
 from slowwave.tasks.checks.check import clean_text
 from slowwave.tasks.checks.checkout import Checkout, CheckoutRefused, find_checkout
@@ -39,7 +36,7 @@ class FoundTags:
 
 
 def find_tags(
-    store: Store,
+    earlier: Mapping[str, Mapping[str, datetime | None]],
     roots: Mapping[str, str],
     known: Container[str],
     now: datetime,
@@ -50,13 +47,12 @@ def find_tags(
     Of a workspace that was not looked at before no tag is new.
 
     Args:
-        store: with the earlier rows.
+        earlier: by workspace's id the tags of earlier checks, each with the first check that found it.
         roots: workspaces, each with its checkout's root.
         known: ids of the workspaces that were looked at before.
         now: the run's clock.
         step_key: the step's.
     """
-    earlier = _read_earlier(store)
     found = FoundTags()
     for workspace, root in roots.items():
         place = compute_tags_id(workspace)
@@ -65,6 +61,7 @@ def find_tags(
             found.unread.add(place)
             continue
         found.places.add(place)
+        known_tags = earlier.get(place, {})
         first_seen = now if place in known else None
         for name in sorted({clean_text(name) or "" for name in names} - {""}):
             row = {
@@ -77,7 +74,7 @@ def find_tags(
                 "checked_at": now,
                 "commit": checkout.head,
                 "path": TAGS + name,
-                "since_at": earlier[place].get(name, first_seen),
+                "since_at": known_tags.get(name, first_seen),
                 "step_key": step_key,
             }
             found.rows.append(row)
@@ -91,13 +88,3 @@ def _read_names(root: str) -> tuple[Checkout | None, Iterable[str] | None]:
     except CheckoutRefused:
         return None, None
     return checkout, read_tags(checkout)
-
-
-def _read_earlier(store: Store) -> dict[str, dict[str, datetime | None]]:
-    """Return by workspace's id the known tags, each with the first check that found it."""
-    earlier: dict[str, dict[str, datetime | None]] = defaultdict(dict)
-    columns = ["row_id", "name", "since_at"]
-    rows = store.read(CHECKS, columns, pc.field("kind") == CheckKind.TAG)
-    for row in rows.to_pylist():
-        earlier[row["row_id"]][row["name"]] = row["since_at"]
-    return earlier

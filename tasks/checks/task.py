@@ -9,6 +9,7 @@ import os
 from collections import ChainMap, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,7 +108,7 @@ def _look_at_tags(
     key: str,
 ) -> Look:
     """Return the rows of the tags of checkouts. The earlier ones of a workspace that can't be read still count."""
-    tags = find_tags(job.store, roots, done, job.now, key)
+    tags = find_tags(_read_tags(job.store), roots, done, job.now, key)
     unread = {*tags.unread, *map(compute_tags_id, away)}
     marks = dict.fromkeys([*tags.places, *unread.intersection(done)], LastState(TAGS))
     return Look(marks, tags.build_table(), left_alone=frozenset(unread))
@@ -220,6 +221,16 @@ def _read_branches_seen(
             if other is None or other.last.at < last.at:
                 known[row["name"]] = one
     return seen
+
+
+def _read_tags(store: Store) -> dict[str, dict[str, datetime | None]]:
+    """Return by workspace's id the tags of earlier checks, each with the first check that found it."""
+    earlier: dict[str, dict[str, datetime | None]] = defaultdict(dict)
+    columns = ["row_id", "name", "since_at"]
+    rows = store.read(CHECKS, columns, pc.field("kind") == CheckKind.TAG)
+    for row in rows.to_pylist():
+        earlier[row["row_id"]][row["name"]] = row["since_at"]
+    return earlier
 
 
 def _replace(
