@@ -584,10 +584,13 @@ def _split_paths(names: bytes) -> list[str]:
 
 
 def _list_path_keys(path: str) -> set[str]:
-    """Return the keys that may mean a path: it, its ends, its folders, and its name in code (with a space behind)."""
+    """Return the keys that may mean a path: it, its folders, the ends of these, and its name in code (with a space
+    behind).
+    """
     stem = path.rpartition("/")[2].partition(".")[0].replace("-", "_")
     folders = (path[: at.start()] for at in re.finditer("/", path))
-    return {*_list_ends(path), *folders, f"{stem} "}
+    ends = (end for folder in folders for end in _list_ends(folder))
+    return {*_list_ends(path), *ends, f"{stem} "}
 
 
 def _follow_facts(

@@ -1,6 +1,6 @@
 """Keep which tags a checkout has, so that a new one can end the wait of a plan."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -81,7 +81,7 @@ def find_tags(
     return found
 
 
-def _read_names(root: str) -> tuple[Checkout | None, Iterable[str] | None]:
+def _read_names(root: str) -> tuple[Checkout | None, set[str] | None]:
     """Return the checkout at a folder with its tags; None for what may not be read."""
     try:
         checkout = find_checkout(Path(root), with_objects=False)

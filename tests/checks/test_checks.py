@@ -9,7 +9,7 @@ from slowwave.tasks.checks import judge
 from slowwave.tasks.checks.check import CheckedTexts, Text, check_texts
 from slowwave.tasks.checks.checkout import find_checkout, open_git
 from slowwave.tasks.checks.references import find_references
-from tests.checkouts import LATER, commit
+from tests.checkouts import LATER, commit, git
 
 MANY = {
     f"{name}/pyproject.toml": f'[project]\nname = "{name}"\ndependencies = ["{package}"]\n'
@@ -219,3 +219,28 @@ def check(folder: Path, text: str) -> CheckedTexts:
     one = Text("o1", None, str(folder), text, (), SAID)
     with open_git(find_checkout(folder), 60) as git:
         return check_texts(git, [one], SAID, "key")
+
+
+def test_what_a_revert_brings_back_holds_again(repository: Path) -> None:
+    text = "Warm it with `warm_cache`, in src/cache.py."
+    assert ask(repository, text) == {"warm_cache": "gone", "src/cache.py": "gone"}
+    git(repository, "revert", "--no-edit", "HEAD", at=LATER)
+    assert ask(repository, text) == {}
+    git(repository, "revert", "--no-edit", "HEAD", at=LATER)
+    assert ask(repository, text) == {"warm_cache": "gone", "src/cache.py": "gone"}
+
+
+@pytest.mark.parametrize("name", ["web/pages", "web/pages/", "pages/old"])
+def test_a_folder_is_there_as_long_as_one_of_its_files_is(
+    tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "demo"
+    first, last = {"web/pages/old/a.ts": "a\n"}, {"web/pages/old/b.ts": "b\n"}
+    rest = {"web/main.ts": "c\n"}
+    text = f"The views are in {name} of the site."
+    commit(folder, first | last | rest)
+    assert ask(folder, text) == {}
+    commit(folder, last | rest, LATER)
+    assert ask(folder, text) == {}
+    commit(folder, rest, LATER)
+    assert ask(folder, text) == {name: "gone"}
