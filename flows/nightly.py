@@ -309,12 +309,15 @@ def is_settled(settings: Settings, outside: list[tuple[str, int, int]]) -> bool:
 def note_settled(
     job: Job, report: RunReport, outside: list[tuple[str, int, int]]
 ) -> None:
-    """Record the steps' inputs, unless something failed or is held back, a model is set, or the encoder is missing."""
+    """Record the steps' inputs, unless something failed, waits or is held back, a model is set, or the encoder is
+    missing.
+    """
     asks = any(
         job.settings.get_llm(task) != "off"
         for task in get_args(ModelTask)
         if task != "talk"
     )
+    asks = asks or any(step.kinds[CountByKind.WAITING] for step in report.steps)
     if report.status is RunStatus.DONE and not asks and not is_encoder_away(job):
         replace_file(job.store.dir / SETTLED, _hash_inputs(job.settings, outside))
 

@@ -33,7 +33,7 @@ from slowwave.schemas.errors import TROUBLE, UsageError
 from slowwave.schemas.places import PREFECT_SERVER, name_place
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.settings_files import load_aliases
-from slowwave.schemas.tables import CLAIMS, FILES, RUNS, SESSIONS
+from slowwave.schemas.tables import CHECKS, CLAIMS, FILES, MARKS, RUNS, SESSIONS
 from slowwave.schemas.vocabulary import WRITERS, RunStatus, Status
 from slowwave.store.encrypted_disk import is_locked
 from slowwave.store.notes import find_talk_logs
@@ -83,6 +83,7 @@ def collect_status(settings: Settings) -> list[StatusLine]:
         *_describe_reading(settings),
         StatusLine("model", settings.llm, settings.llm),
         *_list_aliases(),
+        *_list_unread_checkouts(settings),
         _describe_hooks(),
         _describe_resident(settings),
     ]
@@ -153,6 +154,14 @@ def _list_aliases() -> list[StatusLine]:
     aliases = load_aliases()
     named = ", ".join(f"{old} is {new}" for old, new in aliases.items())
     return [StatusLine("aliases", named, aliases)] if aliases else []
+
+
+def _list_unread_checkouts(settings: Settings) -> list[StatusLine]:
+    """Return a line with the checkouts of which the last check did not read all; no line if there are none."""
+    store = Store.open(settings.store, settings.space)
+    noted = (pc.field("step") == CHECKS.name) & pc.field("note").is_valid()
+    unread = sorted(store.read(MARKS, ["note"], noted)["note"].to_pylist())
+    return [StatusLine("code", "; ".join(unread), unread)] if unread else []
 
 
 def _describe_encryption(settings: Settings, kind: str | None) -> str:

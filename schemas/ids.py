@@ -56,3 +56,8 @@ def hash_words(workspace: str | None, summary: str) -> str:
     The summary's case and the length of its spaces do not matter.
     """
     return compute_content_id(workspace or "", " ".join(summary.casefold().split()))
+
+
+def compute_tags_id(workspace: str) -> str:
+    """Return the id that stands for a workspace in the rows of its tags, so that a forgetting leaves no path there."""
+    return compute_content_id("tags", workspace)

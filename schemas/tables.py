@@ -781,9 +781,17 @@ CHECKS: "Table[rows.CheckRow]" = Table(
     volatile=frozenset({"checked_at"}),
     fields=(
         string_field("check_id", "hash of the row and the thing that it names"),
-        string_field("row_id", "-> claims, or -> passages", null=False),
-        string_field("message_id", "the message of a passage; null for a claim"),
-        string_field("workspace", null=False),
+        string_field(
+            "row_id",
+            "-> claims, or -> passages; for a tag the hash of its workspace",
+            null=False,
+        ),
+        string_field("message_id", "the message of a passage; else null"),
+        string_field(
+            "workspace",
+            "a project as the transcript has it; empty for a tag",
+            null=False,
+        ),
         string_field(
             "kind", "a CheckKind: the kind of thing that is named", null=False
         ),
@@ -809,7 +817,13 @@ CHECKS: "Table[rows.CheckRow]" = Table(
             "since_commit",
             "the first commit with this result; for a branch the last commit that it was seen at",
         ),
-        pa.field("since_at", UTC_US, metadata=mean("that commit's time, UTC")),
+        pa.field(
+            "since_at",
+            UTC_US,
+            metadata=mean(
+                "that commit's time, UTC; for a tag the first check that found it, null for the first of its workspace"
+            ),
+        ),
         string_field("instead", "the thing that replaced it, redacted"),
         string_field("step_key", null=False),
     ),

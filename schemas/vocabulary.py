@@ -162,6 +162,8 @@ class CheckKind(StrEnum):
     DEPENDENCY = "dependency"
     SCRIPT = "script"
     BRANCH = "branch"
+    TAG = "tag"
+    """A tag of the checkout, whether or not a claim names it."""
 
 
 class CheckResult(StrEnum):

@@ -132,7 +132,7 @@ def mark_statements(
         for number, row in enumerate(statements)
     ]
     with open_git(find_checkout(repository), SECONDS) as git:
-        rows = check_texts(git, texts, datetime.now(UTC), "bench").to_pylist()
+        rows = check_texts(git, texts, datetime.now(UTC), "bench").rows.to_pylist()
     marked = {row["row_id"] for row in rows if row["result"] != "found"}
     return [str(number) in marked for number in range(len(statements))]
 

@@ -45,7 +45,7 @@ def measure(
     ]
     before, began = _read_cpu(), time.monotonic()
     with open_git(find_checkout(repository), SECONDS) as git:
-        rows = check_texts(git, texts, datetime.now(UTC), "bench")
+        rows = check_texts(git, texts, datetime.now(UTC), "bench").rows
     clock, cpu = time.monotonic() - began, _read_cpu() - before
     figures = {"files": files, "commits": commits, "statements": statements}
     return Figures([{**figures, "marked": len(rows), "CPU s": cpu, "clock s": clock}])

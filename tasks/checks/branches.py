@@ -105,7 +105,7 @@ class Branches:
 
 
 def read_state(root: Path) -> str:
-    """Return the commit of HEAD of the checkout at a folder, and a hash of the names of its branches.
+    """Return the commit of HEAD of the checkout at a folder, and a hash of the names of its branches and tags.
 
     Raises:
         CheckoutRefused: as `find_checkout`.
@@ -113,7 +113,8 @@ def read_state(root: Path) -> str:
     checkout = find_checkout(root, with_objects=False)
     branches = Branches()
     _read_names(checkout, branches)
-    names = sorted(branches.local), sorted(branches.remote), branches.is_whole
+    names = [sorted(branches.local), sorted(branches.remote), sorted(branches.tags)]
+    names.append([str(branches.is_whole)])
     return f"{checkout.head} {compute_content_id('branches', repr(names))}"
 
 
@@ -130,6 +131,13 @@ def read_branches(checkout: Checkout) -> Branches:
                     branches.note(name, seen)
     _read_remotes(checkout, branches)
     return branches
+
+
+def read_tags(checkout: Checkout) -> set[str] | None:
+    """Return the tags of a checkout; None if these may not be all."""
+    branches = Branches()
+    _read_names(checkout, branches)
+    return branches.tags if branches.is_whole else None
 
 
 def _read_names(

@@ -11,7 +11,7 @@ from slowwave.schemas.tables import CHECKS
 from slowwave.schemas.vocabulary import CheckKind, CheckResult
 from slowwave.tasks.checks.branches import Seen
 from slowwave.tasks.checks.checkout import Git
-from slowwave.tasks.checks.judge import Verdict, judge_references
+from slowwave.tasks.checks.judge import Judged, Verdict, judge_references
 from slowwave.tasks.checks.references import Reference, find_references
 from slowwave.text.fence import escape_line
 from slowwave.text.redact import redact_text
@@ -21,6 +21,15 @@ SAME_WORK = timedelta(days=1)
 """A thing that goes so soon after it was named went in the work that the text is about."""
 QUIET = (CheckKind.SETTING, CheckKind.PORT)
 """Kinds of which a guess that is there says nothing."""
+
+
+class CheckedTexts(NamedTuple):
+    """What a checkout says of texts."""
+
+    rows: pa.Table
+    """Of CHECKS."""
+    unread: frozenset[str]
+    """Ids of the rows of what was not looked up to the end. An earlier row of these still counts."""
 
 
 class Text(NamedTuple):
@@ -43,7 +52,7 @@ def check_texts(
     step_key: str,
     exclude: Collection[str] = (),
     earlier: Mapping[str, Seen] | None = None,
-) -> pa.Table:
+) -> CheckedTexts:
     """Return rows of CHECKS: what the texts name that the checkout has, or had.
 
     Args:
@@ -60,21 +69,52 @@ def check_texts(
         at = text.at.timestamp() if text.at else 0.0
         for one in references:
             said[one] = min(said.get(one, at), at)
-    verdicts = (
+    judged = (
         judge_references(git=git, said=said, exclude=exclude, earlier=earlier)
         if said
-        else {}
+        else Judged({}, frozenset())
     )
+    stamp = {"checked_at": now, "commit": git.checkout.head, "step_key": step_key}
     rows = []
+    unread = set[str]()
     for text, references in zip(texts, named, strict=True):
-        for one, verdict in choose_verdicts(text, references, verdicts).items():
-            row = _build_row(text, one, verdict)
-            rows.append(
-                row
-                | {"checked_at": now, "commit": git.checkout.head, "step_key": step_key}
-            )
+        for one, verdict in choose_verdicts(text, references, judged.verdicts).items():
+            rows.append(_build_row(text, one, verdict) | stamp)
+        holding = find_holding(references, judged.verdicts)
+        unread.update(
+            compute_check_id(text, one)
+            for one in judged.unread.intersection(references)
+            if drop_value(one) not in holding
+        )
     rows.sort(key=lambda row: str(row["check_id"]))
-    return pa.Table.from_pylist(rows, schema=CHECKS.schema)
+    table = pa.Table.from_pylist(rows, schema=CHECKS.schema)
+    return CheckedTexts(table, frozenset(unread))
+
+
+def drop_value(reference: Reference) -> tuple[CheckKind, str, bool]:
+    """Return a reference without its value: one for all values of a setting, or versions of a package."""
+    return reference.kind, reference.name, bool(reference.value)
+
+
+def find_holding(
+    references: Sequence[Reference],
+    verdicts: Mapping[Reference, Verdict],
+) -> set[tuple[CheckKind, str, bool]]:
+    """Return the found references of a text, without their values."""
+    return {
+        drop_value(one)
+        for one in references
+        if one in verdicts and verdicts[one].result is CheckResult.FOUND
+    }
+
+
+def compute_check_id(
+    text: Text,
+    reference: Reference,
+) -> str:
+    """Return the id of a row."""
+    one = reference
+    return compute_content_id(text.row_id, one.kind, one.name, one.value)
 
 
 def choose_verdicts(
@@ -89,19 +129,13 @@ def choose_verdicts(
     that holds is enough. What is only perhaps a name says nothing by being there.
     """
     known = {one: verdicts[one] for one in references if one in verdicts}
-    holding = {
-        (one.kind, one.name, bool(one.value))
-        for one, verdict in known.items()
-        if verdict.result is CheckResult.FOUND
-    }
+    holding = find_holding(references, verdicts)
     chosen: dict[Reference, Verdict] = {}
     for one, verdict in known.items():
         if verdict.since is None:
             if not (one.is_guess and one.kind in QUIET):
                 chosen[one] = verdict
-        elif (one.kind, one.name, bool(one.value)) not in holding and is_news(
-            text, one, verdict
-        ):
+        elif drop_value(one) not in holding and is_news(text, one, verdict):
             chosen[one] = verdict
     return _drop_repeats(chosen)
 
@@ -171,7 +205,7 @@ def _build_row(
 ) -> dict[str, object]:
     """Return a row of CHECKS but for the run's columns."""
     return {
-        "check_id": compute_content_id(text.row_id, one.kind, one.name, one.value),
+        "check_id": compute_check_id(text, one),
         "row_id": text.row_id,
         "message_id": text.message_id,
         "workspace": text.workspace,
@@ -179,16 +213,16 @@ def _build_row(
         "name": one.name,
         "value": one.value or None,
         "result": verdict.result,
-        "path": _clean(verdict.path),
+        "path": clean_text(verdict.path),
         "line": verdict.line or None,
-        "text": _clean(verdict.text),
+        "text": clean_text(verdict.text),
         "since_commit": verdict.since.id if verdict.since else None,
         "since_at": read_time(verdict.since.at) if verdict.since else None,
-        "instead": _clean(verdict.instead),
+        "instead": clean_text(verdict.instead),
     }
 
 
-def _clean(text: str) -> str | None:
+def clean_text(text: str) -> str | None:
     """Return a text of the checkout's as it is stored: one line, redacted, without what no encoding has."""
     plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return redact_text(escape_line(plain)) or None

@@ -6,8 +6,8 @@ or helper, and no missing object is fetched. Attributes and replacements count f
 repository is refused before git starts: links, pipes and devices among its files, other object stores, and a `.git`
 file, unless it is that of a work tree which the repository names too.
 
-Every call has a deadline and a bound on what it may print; what is over it is left unread. The files of the work tree
-are never opened.
+Every call has a deadline and a bound on what it may print; what is over it is left unread, and counted as a cut. The
+files of the work tree are never opened.
 """
 
 import os
@@ -36,6 +36,8 @@ MOST_MEMORY = 1 << 30
 """Bytes of memory that git may take."""
 BIG_FILE = 512 << 10
 """Bytes from which a file of the tree is not looked into."""
+ENDING = 1.0
+"""Seconds that git may take to end once it has printed all."""
 MOST_ENTRIES = 200_000
 """Files of a tree, and of a store of objects, that are looked at."""
 HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -276,6 +278,8 @@ class Git:
     ) -> None:
         self.checkout = checkout
         self.deadline = deadline
+        self.cuts = 0
+        """Calls that did not give all: at the deadline, at a bound, or since git failed."""
         self._folder = folder
         (folder / "refs").mkdir()
         (folder / "objects").mkdir()
@@ -301,8 +305,9 @@ class Git:
     def list_tree(self) -> list[Entry]:
         """Return the files of HEAD's tree."""
         with self._run("ls-tree", "-r", "-l", "-z", "--full-tree", "HEAD") as output:
-            records = islice(output.read_records(b"\0"), MOST_ENTRIES)
-            return [_parse_entry(record) for record in records]
+            records = list(islice(output.read_records(b"\0"), MOST_ENTRIES + 1))
+        self.cuts += len(records) > MOST_ENTRIES
+        return [_parse_entry(record) for record in records[:MOST_ENTRIES]]
 
     def read_blobs(
         self,
@@ -356,7 +361,8 @@ class Git:
         """Return the files that a commit renamed, old path to new."""
         command = ["diff-tree", "-r", "-M", "-z", "--no-commit-id", "--name-status"]
         command += ["--diff-filter=R", f"{commit}^", commit]
-        with self._run(*command) as output:
+        # the parent of a shallow history's first commit is missing
+        with self._run(*command, may_fail=True) as output:
             fields = [decode(record) for record in output.read_records(b"\0")]
         return dict(zip(fields[1::3], fields[2::3], strict=False))
 
@@ -381,6 +387,7 @@ class Git:
         self,
         *command: str,
         given: int = DEVNULL,
+        may_fail: bool = False,
     ) -> Iterator["GitOutput"]:
         """Run git, and yield what it prints; it is ended when the block is."""
         words = [encode(word) for word in ("git", "--no-pager", *command)]
@@ -395,7 +402,10 @@ class Git:
             try:
                 _limit_memory(process.pid)
                 assert process.stdout is not None
-                yield GitOutput(process.stdout.fileno(), self.deadline)
+                output = GitOutput(process.stdout.fileno(), self.deadline)
+                yield output
+                failed = output.is_ended and not may_fail and _has_failed(process)
+                self.cuts += output.is_cut or failed
             finally:
                 process.kill()
 
@@ -441,6 +451,14 @@ def _parse_object(head: bytes) -> tuple[bytes, int]:
     return (words[1], int(words[2])) if is_there else (b"", 0)
 
 
+def _has_failed(process: subprocess.Popen[bytes]) -> bool:
+    """Return True if a process that has printed all did not end well."""
+    try:
+        return process.wait(ENDING) != 0
+    except subprocess.TimeoutExpired:
+        return True
+
+
 def _limit_memory(pid: int) -> None:
     """Bound the memory of a process, where the system can."""
     with suppress(ImportError, AttributeError, OSError, ValueError):
@@ -463,15 +481,21 @@ class GitOutput:
         self._poll.register(handle, select.POLLIN)
         self._buffer = bytearray()
         self._taken = 0
+        self.is_cut = False
+        """Whether the bound or the deadline ended it."""
+        self.is_ended = False
+        """Whether all was read."""
 
     def _fill(self) -> bool:
         """Read more; return False at the end, the bound or the deadline."""
         left = self._deadline.left
         if not left or self._taken > MOST_OUTPUT or not self._poll.poll(left * 1_000):
+            self.is_cut = True
             return False
         more = os.read(self._handle, CHUNK)
         self._taken += len(more)
         self._buffer += more
+        self.is_ended = not more
         return bool(more)
 
     def read_line(self) -> bytes | None:

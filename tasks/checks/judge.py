@@ -9,8 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
-from functools import cached_property
-from itertools import islice
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from rapidfuzz import fuzz, process
@@ -39,8 +38,9 @@ PROSE = (".md", ".mdx", ".rst", ".txt", ".adoc", ".org", ".html", ".svg", ".po")
 """Ends of files that talk about code: they name what is gone too."""
 BUILDS = ("CMakeLists.txt", "meson_options.txt")
 """Files of code whose names end as prose does."""
-MOST_MANIFESTS = 40
+MOST_MANIFESTS = 400
 MOST_COMMITS = 40
+"""Commits of manifests that are looked through."""
 MOST_LINES = 300
 LONGEST_LINE = 200
 ALIKE = 60.0
@@ -93,6 +93,8 @@ class Questions:
     verdicts: dict[Reference, Verdict] = field(default_factory=dict)
     there: set[str] = field(default_factory=set)
     """Words of names that the code has."""
+    unread: set[Reference] = field(default_factory=set)
+    """Those that were not looked up to the end."""
 
     def of(
         self,
@@ -117,14 +119,31 @@ class Questions:
         self.verdicts[reference] = verdict
         self.open.discard(reference)
 
+    def leave(
+        self,
+        references: Iterable[Reference],
+    ) -> None:
+        """Look up no further what is open of some references."""
+        self.unread |= self.open.intersection(references)
+        self.open -= self.unread
+
+
+class Judged(NamedTuple):
+    """What a checkout says of references."""
+
+    verdicts: dict[Reference, Verdict]
+    unread: frozenset[Reference]
+    """Those that a bound or the deadline left open: nothing new is known of them."""
+
 
 def judge_references(
     git: Git,
     said: Mapping[Reference, float],
     exclude: Collection[str] = (),
     earlier: Mapping[str, Seen] | None = None,
-) -> dict[Reference, Verdict]:
-    """Return the verdicts of references; none of what the code never had, or what the deadline left open.
+) -> Judged:
+    """Return the verdicts of references; none of what the code never had. What is left open by the deadline, or by the
+    bound of what is read, is `unread`.
 
     Args:
         git: over the checkout.
@@ -135,9 +154,7 @@ def judge_references(
     questions = Questions(set(said))
     entries = git.list_tree()
     _find_files(questions, entries, str(git.checkout.root))
-    manifests = _read_manifests(git, entries)
-    facts = collect_facts(manifests)
-    pinned = _compare_facts(questions, facts, manifests)
+    facts, pinned = _compare_facts(questions, git, entries)
     gone = _find_branches(
         questions=questions,
         checkout=git.checkout,
@@ -147,28 +164,36 @@ def judge_references(
     code = [entry for entry in entries if _is_code(entry, exclude)]
     asked = questions.of(CheckKind.NAME, CheckKind.SETTING, CheckKind.PORT)
     certain = [one for one in asked if not one.is_guess]
-    _scan_code(
-        questions=questions,
-        git=git,
-        code=code,
-        entries=entries,
-        waiting=[*certain, *gone],
-    )
-    if not git.deadline.left:  # what was not found may be there
-        return questions.verdicts
+    scan = partial(_scan_code, questions=questions, git=git, code=code, entries=entries)
+    scan(waiting=[*certain, *gone])
+    if git.cuts:  # what was not found may be there
+        questions.leave([*questions.open])
+        return Judged(questions.verdicts, frozenset({*questions.unread, *gone}))
     since = min((said[one] for one in questions.open), default=0.0)
     _mark_gone_branches(questions, gone)
     _find_deleted(questions, git, since)
     _follow_facts(questions=questions, git=git, left=pinned, facts=facts, since=since)
+    _answer_removed(questions=questions, git=git, since=since, scan=scan)
+    if git.cuts:
+        questions.leave([*questions.open])
+    return Judged(questions.verdicts, frozenset(questions.unread))
+
+
+def _answer_removed(
+    questions: Questions,
+    git: Git,
+    since: float,
+    scan: Callable[..., None],
+) -> None:
+    """Answer what a commit took out of the code; of guesses only what no other line of the code says."""
     removed = _find_removed(questions, git, since)
     guesses = [one for one in removed if one.is_guess]
-    if guesses:  # another line may still say so
-        _scan_code(
-            questions=questions, git=git, code=code, entries=entries, waiting=guesses
-        )
-    if git.deadline.left:
-        questions.verdicts = removed | questions.verdicts
-    return questions.verdicts
+    cuts = git.cuts
+    if guesses:
+        scan(waiting=guesses)
+    may_be_there = guesses if git.cuts > cuts else []
+    for one in questions.open.intersection(removed).difference(may_be_there):
+        questions.answer(one, removed[one])
 
 
 def _find_branches(
@@ -290,18 +315,14 @@ def _find_files(
             questions.answer(one, Verdict(CheckResult.FOUND, found[clean]))
 
 
-def _read_manifests(
-    git: Git,
-    entries: Iterable[Entry],
-) -> dict[str, bytes]:
-    """Return the manifests nearest to the root, by path."""
+def _list_manifests(entries: Iterable[Entry]) -> list[str]:
+    """Return the paths of manifests, those nearest to the root first."""
     paths = [
         entry.path
         for entry in entries
         if 0 < entry.size <= BIG_FILE and find_reader(entry.path.rpartition("/")[2])
     ]
-    paths.sort(key=lambda path: (path.count("/"), path))
-    return _read_files(git, "HEAD", paths[:MOST_MANIFESTS])
+    return sorted(paths, key=lambda path: (path.count("/"), path))
 
 
 def _read_files(
@@ -343,10 +364,13 @@ def _holds(
 
 def _compare_facts(
     questions: Questions,
-    facts: Facts,
-    manifests: Mapping[str, bytes],
-) -> list[Reference]:
-    """Answer the dependencies and scripts that hold; return the others, which the history may know."""
+    git: Git,
+    entries: Iterable[Entry],
+) -> tuple[Facts, list[Reference]]:
+    """Answer the dependencies and scripts that hold; return the facts, and the others, which the history may know."""
+    paths = _list_manifests(entries)
+    manifests = _read_files(git, "HEAD", paths[:MOST_MANIFESTS])
+    facts = collect_facts(manifests)
     left = []
     for one in questions.of(CheckKind.DEPENDENCY, CheckKind.SCRIPT):
         if _holds(one, facts):
@@ -354,7 +378,9 @@ def _compare_facts(
             questions.answer(one, _build_found(place))
         else:
             left.append(one)
-    return left
+    if len(paths) > MOST_MANIFESTS:  # another one may have it
+        questions.leave(left)
+    return facts, left
 
 
 def _cite_manifest(
@@ -588,10 +614,13 @@ def _split_paths(names: bytes) -> list[str]:
 
 
 def _list_path_keys(path: str) -> set[str]:
-    """Return the keys that may mean a path: it, its ends, its folders, and its name in code (with a space behind)."""
+    """Return the keys that may mean a path: it, its folders, the ends of these, and its name in code (with a space
+    behind).
+    """
     stem = path.rpartition("/")[2].partition(".")[0].replace("-", "_")
     folders = (path[: at.start()] for at in re.finditer("/", path))
-    return {*_list_ends(path), *folders, f"{stem} "}
+    ends = (end for folder in folders for end in _list_ends(folder))
+    return {*_list_ends(path), *ends, f"{stem} "}
 
 
 def _follow_facts(
@@ -601,14 +630,19 @@ def _follow_facts(
     facts: Facts,
     since: float,
 ) -> None:
-    """Answer the dependencies and scripts that manifests had, by the commit since which they don't hold."""
+    """Answer the dependencies and scripts that manifests had, by the commit since which they don't hold. An older
+    commit than the last MOST_COMMITS is left unread.
+    """
     waiting = [one for one in left if one in questions.open]
     if not waiting:
         return
     globs = [f":(glob)**/{name}" for name in READERS]
     globs += [":(glob)**/*requirements*.txt", ":(glob)**/constraints*.txt"]
     log = git.log("--name-only", "-z", since=since, paths=globs)
-    for commit, names in islice(log, MOST_COMMITS):
+    for number, (commit, names) in enumerate(log):
+        if number == MOST_COMMITS:
+            questions.leave(waiting)
+            break
         paths = [
             path for path in _split_paths(names) if find_reader(path.rpartition("/")[2])
         ]

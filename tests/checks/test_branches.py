@@ -45,7 +45,7 @@ def ask(
     """Each branch that a text names, with its result."""
     one = Text("o1", None, str(folder), text, (), at)
     with open_git(find_checkout(folder), 60) as opened:
-        rows = check_texts(opened, [one], SAID, "key", (), earlier).to_pylist()
+        rows = check_texts(opened, [one], SAID, "key", (), earlier).rows.to_pylist()
     return {row["name"]: row["result"] for row in rows if row["kind"] == "branch"}
 
 
@@ -74,7 +74,7 @@ def test_a_row_says_when_a_branch_was_seen_last_and_its_new_name(
 ) -> None:
     one = Text("o1", None, "w", "Push to `old` only.", (), SAID)
     with open_git(find_checkout(folder), 60) as opened:
-        rows = check_texts(opened, [one], SAID, "key").to_pylist()
+        rows = check_texts(opened, [one], SAID, "key").rows.to_pylist()
     (row,) = [row for row in rows if row["kind"] == "branch"]
     told = row["result"], row["path"], row["instead"], str(row["since_at"])[:10]
     assert told == ("gone", "refs/heads/old", "next/main", "2026-11-12")

@@ -13,12 +13,15 @@ from slowwave.context.projects.projection import collect_told_claims
 from slowwave.context.projects.standing import STANDING, StandingClaim
 from slowwave.flows.check_claims import run_claim_check
 from slowwave.flows.nightly import run_night
+from slowwave.flows.status import collect_status
 from slowwave.memory import Memory
 from slowwave.recall.views.show import show
+from slowwave.schemas.counters import CountByKind
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CHECKS, MARKS, MESSAGES, RELEASED
 from slowwave.store import publishing
 from slowwave.store.store import Store
+from slowwave.tasks.checks import checkout, task
 from slowwave.ui.page import Explorer
 from slowwave.ui.projects import show_project
 from tests.checkouts import LATER, commit, git
@@ -114,6 +117,82 @@ def test_a_night_tells_what_the_code_lost_until_it_holds_again(
     commit(project, {"src/queue_store.py": "q = 2\n", "src/limiter.py": "n"}, LATER)
     run_claim_check(settings)
     assert Memory.open(settings.store).get_view().code_checks == {}
+
+
+@pytest.mark.parametrize("limit", ["seconds", "bytes"])
+def test_what_was_not_read_keeps_its_marks_and_is_tried_again(
+    project: Path, tmp_path: Path, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = make_settings(tmp_path)
+    talk = [tmp_path / "talk.jsonl"]
+    run_night(talk, settings, now=NOW)
+    commit(project, {"src/limiter.py": "n = 1\n"}, LATER)
+    run_night(talk, settings, now=NOW)
+    marks = list_marks(settings.store)
+    (one,) = marks
+    assert one.startswith(NOTE)
+    commit(project, {"src/limiter.py": "n = 2\n"}, LATER)
+    waits, told = [], "ferry: not all of it"
+    with monkeypatch.context() as short:
+        if limit == "seconds":
+            short.setattr(task, "SECONDS", 0.0)
+        else:
+            short.setattr(checkout, "MOST_OUTPUT", 0)
+        for _ in range(4):
+            report = run_night(talk, settings, now=NOW)
+            (step,) = [one for one in report.steps if one.step == "checks"]
+            waits.append(step.kinds[CountByKind.WAITING]["checkouts"])
+            assert list_marks(settings.store) == marks
+            assert (report.status, told in "".join(step.notes)) == (
+                "done",
+                step.rows_in > 0,
+            )
+            assert (
+                told
+                in {line.heading: line.text for line in collect_status(settings)}[
+                    "code"
+                ]
+            )
+    # a state is read three times at most, for a longer time each; more bytes are not to come
+    assert waits == ([1, 1, 0, 0] if limit == "seconds" else [0, 0, 0, 0])
+    # once all can be read, it is: what is back is told no more
+    commit(project, {"src/queue_store.py": "q = 2\n", "src/limiter.py": "n"}, LATER)
+    run_night(talk, settings, now=NOW)
+    assert list_marks(settings.store) == set()
+    assert "code" not in [line.heading for line in collect_status(settings)]
+
+
+def test_a_checkout_that_is_not_to_be_read_keeps_its_marks(
+    project: Path, tmp_path: Path
+) -> None:
+    settings = make_settings(tmp_path)
+    run_night([tmp_path / "talk.jsonl"], settings, now=NOW)
+    commit(project, {"src/limiter.py": "n = 1\n"}, LATER)
+    run_claim_check(settings)
+    marks = list_marks(settings.store)
+    assert marks
+    # a disk that is away, a HEAD that leads nowhere, objects that lie elsewhere
+    away = project.rename(tmp_path / "away")
+    run_claim_check(settings)
+    assert list_marks(settings.store) == marks
+    away.rename(project)
+    head = project / ".git" / "HEAD"
+    named = head.read_text()
+    head.write_text("ref: refs/heads/.invalid\n")
+    run_claim_check(settings)
+    assert list_marks(settings.store) == marks
+    head.write_text(named)
+    alternates = project / ".git" / "objects" / "info" / "alternates"
+    alternates.parent.mkdir(exist_ok=True)
+    alternates.write_text("/\n")
+    commit(project, {"src/queue_store.py": "q = 2\n", "src/limiter.py": "n"}, LATER)
+    report = run_claim_check(settings)
+    assert report.steps[0].kinds[CountByKind.CHECKOUTS_REFUSED].total() == 1
+    assert list_marks(settings.store) == marks
+    # it is read as soon as it can be, without another commit
+    alternates.unlink()
+    run_claim_check(settings)
+    assert list_marks(settings.store) == set()
 
 
 def test_the_command_lists_what_the_code_lost(project: Path, tmp_path: Path) -> None:

@@ -5,11 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from slowwave.tasks.checks.check import Text, check_texts
+from slowwave.tasks.checks import judge
+from slowwave.tasks.checks.check import CheckedTexts, Text, check_texts
 from slowwave.tasks.checks.checkout import find_checkout, open_git
 from slowwave.tasks.checks.references import find_references
-from tests.checkouts import LATER, commit
+from tests.checkouts import LATER, commit, git
 
+MANY = {
+    f"{name}/pyproject.toml": f'[project]\nname = "{name}"\ndependencies = ["{package}"]\n'
+    for name, package in (("a", "rich"), ("b", "rich"), ("c", "celery==5.2"))
+}
 SAID = datetime(2026, 6, 1, tzinfo=UTC)
 BEFORE = {
     "src/cache.py": "def warm_cache():\n    return CACHE_DIR\n",
@@ -41,7 +46,7 @@ def ask(folder: Path, text: str, at: datetime | None = SAID) -> dict[str, str]:
     """Each thing that a text names with its result, found ones left out."""
     one = Text("o1", None, str(folder), text, (), at)
     with open_git(find_checkout(folder), 60) as git:
-        rows = check_texts(git, [one], SAID, "key").to_pylist()
+        rows = check_texts(git, [one], SAID, "key").rows.to_pylist()
     return {row["name"]: row["result"] for row in rows if row["result"] != "found"}
 
 
@@ -106,7 +111,7 @@ def test_evidence_of_a_dependency_is_the_line_that_had_it(tmp_path: Path) -> Non
     commit(tmp_path, {"web/package.json": package.replace("18.2", "19.0")}, LATER)
     one = Text("o1", None, "w", "We stay on react 18.2.", (), SAID)
     with open_git(find_checkout(tmp_path), 60) as git:
-        (row,) = check_texts(git, [one], SAID, "key").to_pylist()
+        (row,) = check_texts(git, [one], SAID, "key").rows.to_pylist()
     assert (row["result"], row["path"], row["line"], row["text"]) == (
         "differs",
         "web/package.json",
@@ -132,7 +137,7 @@ def test_a_rename_names_the_new_file_and_who_tells_of_it_is_left_alone(
     head = commit(tmp_path, {"a/new_name.py": text}, LATER)
     one = Text("o1", None, "w", "It lies in a/old_name.py.", (), SAID)
     with open_git(find_checkout(tmp_path), 60) as git:
-        (row,) = check_texts(git, [one], SAID, "key").to_pylist()
+        (row,) = check_texts(git, [one], SAID, "key").rows.to_pylist()
     assert (row["instead"], row["since_commit"]) == ("a/new_name.py", head)
     assert ask(tmp_path, "a/old_name.py becomes a/new_name.py.") == {}
 
@@ -141,7 +146,7 @@ def test_a_secret_in_the_evidence_is_redacted(tmp_path: Path) -> None:
     commit(tmp_path, {"s.py": 'API_TOKEN = "ghp_' + "a1B2" * 9 + '"\n'})
     one = Text("o1", None, "w", "`API_TOKEN` is read once.", (), SAID)
     with open_git(find_checkout(tmp_path), 60) as git:
-        (row,) = check_texts(git, [one], SAID, "key").to_pylist()
+        (row,) = check_texts(git, [one], SAID, "key").rows.to_pylist()
     assert (row["result"], row["path"], row["line"]) == ("found", "s.py", 1)
     assert "a1B2" not in row["text"]
 
@@ -153,7 +158,7 @@ def test_a_secret_in_the_evidence_is_redacted(tmp_path: Path) -> None:
 def test_each_thing_that_a_text_names_is_one_row(repository: Path, text: str) -> None:
     one = Text("o1", None, "w", text, ("src/keep.py", "keep.py"), SAID)
     with open_git(find_checkout(repository), 60) as git:
-        ids = check_texts(git, [one], SAID, "key")["check_id"].to_pylist()
+        ids = check_texts(git, [one], SAID, "key").rows["check_id"].to_pylist()
     # a store refuses rows of the same key, and with them the step
     assert ids
     assert len(ids) == len(set(ids))
@@ -166,7 +171,7 @@ def test_what_the_code_lost_is_said_once(tmp_path: Path) -> None:
     said = "big.py holds the tables, WAIT_TIME is 30 seconds."
     one = Text("o1", None, "w", said, ("big.py",), SAID)
     with open_git(find_checkout(tmp_path), 60) as git:
-        rows = check_texts(git, [one], SAID, "key").to_pylist()
+        rows = check_texts(git, [one], SAID, "key").rows.to_pylist()
     lost = sorted(row["name"] for row in rows if row["result"] != "found")
     assert lost == ["WAIT_TIME", "big.py"]
 
@@ -178,3 +183,64 @@ def test_names_are_found_by_form_in_any_language() -> None:
     assert {"run_all", "src/ä/b.ts"} <= named
     plain = find_references("Nothing here is named; it rains, and so they say.")
     assert plain == []
+
+
+def test_older_changes_of_manifests_are_left_unread(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "The queue is Celery 5.2."
+    (row,) = [one for one in check(repository, text).rows.to_pylist() if one["value"]]
+    assert (row["name"], row["result"]) == ("Celery", "gone")
+    monkeypatch.setattr(judge, "MOST_COMMITS", 1)
+    assert row["check_id"] not in check(repository, text).unread
+    manifest = AFTER["pyproject.toml"].replace("1.1", "1.2")
+    commit(repository, AFTER | {"pyproject.toml": manifest}, LATER)
+    found = check(repository, text)
+    assert row["check_id"] in found.unread
+    assert "Celery" not in found.rows["name"].to_pylist()
+
+
+def test_a_dependency_is_not_gone_where_not_all_manifests_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "many"
+    before = {"a/pyproject.toml": MANY["c/pyproject.toml"].replace('"c"', '"a"')}
+    commit(folder, MANY | before)
+    commit(folder, MANY, LATER)
+    text = "The queue is Celery 5.2."
+    assert "gone" not in check(folder, text).rows["result"].to_pylist()
+    monkeypatch.setattr(judge, "MOST_MANIFESTS", 2)
+    found = check(folder, text)
+    assert (len(found.rows), bool(found.unread)) == (0, True)
+
+
+def check(folder: Path, text: str) -> CheckedTexts:
+    """What the checkout says of a text."""
+    one = Text("o1", None, str(folder), text, (), SAID)
+    with open_git(find_checkout(folder), 60) as git:
+        return check_texts(git, [one], SAID, "key")
+
+
+def test_what_a_revert_brings_back_holds_again(repository: Path) -> None:
+    text = "Warm it with `warm_cache`, in src/cache.py."
+    assert ask(repository, text) == {"warm_cache": "gone", "src/cache.py": "gone"}
+    git(repository, "revert", "--no-edit", "HEAD", at=LATER)
+    assert ask(repository, text) == {}
+    git(repository, "revert", "--no-edit", "HEAD", at=LATER)
+    assert ask(repository, text) == {"warm_cache": "gone", "src/cache.py": "gone"}
+
+
+@pytest.mark.parametrize("name", ["web/pages", "web/pages/", "pages/old"])
+def test_a_folder_is_there_as_long_as_one_of_its_files_is(
+    tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "demo"
+    first, last = {"web/pages/old/a.ts": "a\n"}, {"web/pages/old/b.ts": "b\n"}
+    rest = {"web/main.ts": "c\n"}
+    text = f"The views are in {name} of the site."
+    commit(folder, first | last | rest)
+    assert ask(folder, text) == {}
+    commit(folder, last | rest, LATER)
+    assert ask(folder, text) == {}
+    commit(folder, rest, LATER)
+    assert ask(folder, text) == {name: "gone"}

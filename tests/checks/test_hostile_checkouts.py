@@ -1,18 +1,26 @@
 """A checkout that nobody vouches for: nothing outside is read, nothing is run, nothing is waited for."""
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from slowwave.schemas.ids import compute_tags_id
 from slowwave.tasks.checks.branches import read_branches
+from slowwave.tasks.checks.check import Text, check_texts
 from slowwave.tasks.checks.checkout import (
     BIG_FILE,
     CheckoutRefused,
+    GitOutput,
     find_checkout,
     open_git,
 )
-from tests.checkouts import commit, git
+from slowwave.tasks.checks.tags import find_tags
+from tests.checkouts import LATER, commit, git
+
+SHOWN = ("path", "text", "instead")
+"""Columns with words of the checkout."""
 
 
 @pytest.fixture
@@ -151,14 +159,22 @@ def test_links_names_and_big_files_of_the_tree(folder: Path) -> None:
 
 
 def list_branches(folder: Path) -> tuple[set[str], set[str], bool]:
-    """The branches that are read, those that were there once, and whether these are all."""
+    """The branches and tags that are read, those that were there once, and whether these are all."""
     read = read_branches(find_checkout(folder))
-    return read.local | read.remote, set(read.once), read.is_whole
+    return read.local | read.remote | read.tags, set(read.once), read.is_whole
 
 
 @pytest.mark.parametrize(
     "name",
-    ["refs/heads", "refs/remotes", "packed-refs", "logs", "logs/HEAD", "config"],
+    [
+        "refs/heads",
+        "refs/remotes",
+        "refs/tags",
+        "packed-refs",
+        "logs",
+        "logs/HEAD",
+        "config",
+    ],
 )
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_branches_outside_are_not_read(
@@ -169,6 +185,7 @@ def test_branches_outside_are_not_read(
     for words in (["-b", "secret/plan"], ["main"], ["--detach"]):
         git(other, "checkout", "-q", *words)
     git(other, "update-ref", "refs/remotes/away/secret/main", "HEAD")
+    git(other, "tag", "secret/tag")
     if name == "packed-refs":
         git(other, "pack-refs", "--all")
     git(folder, "checkout", "-q", "--detach")
@@ -237,3 +254,50 @@ def test_a_log_that_lies_names_branches_alone(folder: Path, tmp_path: Path) -> N
     hidden = f"{old} {old} a <a@b> 1 +0000\tcheckout: moving from ../../x to $(id)\n"
     log.write_bytes("".join([*lines, hidden]).encode() + b"\xff\x00\x1b\n" * 9)
     assert list_branches(folder)[1] == {"x/1700000000", "../../x"}
+
+
+def test_a_huge_file_and_odd_names_go_through_a_check(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = "src/qu\x1b[31meue\n.py"
+    tag = "v1\u202e.0"
+    with (folder / "big.py").open("wb") as big:
+        big.write(b"find_tide = 1\n")
+        big.truncate(2 << 30)
+    (folder / "src").mkdir()
+    (folder / odd).write_text("TIDE_LIMIT = '\x1b[31m'\n", encoding="utf-8")
+    git(folder, "-c", "core.compression=1", "add", "-A")
+    git(folder, "commit", "-qm", "more")
+    git(folder, "tag", tag)
+    git(folder, "rm", "-q", odd)
+    git(folder, "commit", "-qm", "less", at=LATER)
+    taken: list[int] = []
+    fill = GitOutput._fill
+
+    def count(output: GitOutput) -> bool:
+        before = output._taken
+        going_on = fill(output)
+        taken.append(output._taken - before)
+        return going_on
+
+    monkeypatch.setattr(GitOutput, "_fill", count)
+    said = datetime(2026, 6, 1, tzinfo=UTC)
+    names = ["find_tide", "TIDE_LIMIT", "big.py", odd]
+    texts = [
+        Text(str(at), None, "w", f"It is `{name}`.", (name,), said)
+        for at, name in enumerate(names)
+    ]
+    with open_git(find_checkout(folder), 60) as opened:
+        rows, unread = check_texts(opened, texts, said, "key")
+        assert (opened.cuts, unread) == (0, frozenset())
+    # of the big file its name alone
+    assert sum(taken) < 1 << 20
+    place = compute_tags_id("w")
+    kept = find_tags({}, {"w": str(folder)}, [place], said, "key").build_table()
+    found = [*rows.to_pylist(), *kept.to_pylist()]
+    assert {row["result"] for row in found if row["name"] == "big.py"} == {"found"}
+    assert {row["result"] for row in found if row["name"] == "TIDE_LIMIT"} == {"gone"}
+    assert "find_tide" not in [row["name"] for row in found]
+    told = "".join(str(row[name] or "") for row in found for name in SHOWN)
+    assert "TIDE_LIMIT = " in told
+    assert not [sign for sign in told if sign in "\x1b\n\u202e"]

@@ -35,7 +35,7 @@ from slowwave.context.projects.standing import (
 )
 from slowwave.recall.hits import Shown
 from slowwave.recall.release.view import View
-from slowwave.schemas.ids import SHORT_ID
+from slowwave.schemas.ids import SHORT_ID, compute_tags_id
 from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS
 from slowwave.schemas.tool_calls import (
@@ -125,6 +125,8 @@ GIVES_VERSION = re.compile(
 """Commands that give the project its versions."""
 SETS = re.compile(r"[=:@^~\"']|version")
 """What stands between a product and the version that it gets."""
+TAGGED = re.compile(r"(?:(?P<name>.+)[-_/@])?v?(?P<number>\d+(?:\.\d+)*)")
+"""A tag of a version: v2.4.0, harbor@2.4.0, release/2.4."""
 ARROW = re.compile("→|->|=>")
 OFTEN = 0.1
 """Share of a project's claims from which a word that they have tells nothing."""
@@ -362,6 +364,26 @@ class Intention(Shown):
             or any(self._is_set(done, *version) for version in self.versions)
         )
 
+    def is_met_by_tag(self, tag: str) -> bool:
+        """Return True if a tag of its project is of a version that it waits for, or if it waits for the tag's name.
+
+        A word before the number names another product if it is rare in talk, as in lerna@2.4.
+        """
+        tag = tag.casefold()
+        place = (self.workspace or "").casefold()
+        match = TAGGED.fullmatch(tag)
+        if match is None:
+            words = rf"(?<![\w-]){re.escape(tag)}(?![\w-])"
+            waits = bool(self.names or self.topic) and weigh_word(tag) >= ENOUGH
+            return waits and re.search(words, self.text.casefold()) is not None
+        before = {*re.split("[-_/@]", match["name"] or "")} - {""}
+        is_own = all(weigh_word(word) < ENOUGH or word in place for word in before)
+        return any(
+            f"{match['number']}.".startswith(f"{number}.")
+            and (name in before or (is_own and (name in ("", "v") or name in place)))
+            for name, number in self.versions
+        )
+
     def _is_set(self, done: "Done", name: str, number: str) -> bool:
         """Return True if a call puts a version in place: of a product by its name and a sign before the number, in what
         was written or what a command showed; else by a command that gives versions. A number in a word, a path or a
@@ -597,6 +619,7 @@ def _read_waiting(
         days = [
             _find_met(one=one, session=session, said=said_since, near=near),
             _find_done(one, session, done_since),
+            _find_tagged(view, one),
         ]
         met.append(replace(one, met=min(filter(None, days), default=None)))
     return met
@@ -808,6 +831,17 @@ def _find_done(
         if at and is_other and is_later and any(map(one.is_met_by, done)):
             return _find_day(at).isoformat()
     return None
+
+
+def _find_tagged(view: View, one: Intention) -> str | None:
+    """Return the day of the night that first saw a tag that an intention waits for."""
+    tags = view.new_tags.get(compute_tags_id(one.workspace or ""), [])
+    days = [
+        at
+        for tag, at in tags
+        if one.said_at and at > one.said_at and one.is_met_by_tag(tag)
+    ]
+    return _find_day(min(days)).isoformat() if days else None
 
 
 def _find_day(at: datetime) -> date:

@@ -547,6 +547,19 @@ class View(Tables):
         return {key: tuple(checks) for key, checks in found.items()}
 
     @shared_property
+    def new_tags(self) -> dict[str, list[tuple[str, datetime]]]:
+        """The tags that came after a workspace's first night, each with its first night, by `compute_tags_id`."""
+        if CHECKS.name not in self.release.versions:  # a release of before
+            return {}
+        tags = defaultdict[str, list[tuple[str, datetime]]](list)
+        is_tag = pc.field("kind") == CheckKind.TAG
+        is_new = pc.field("since_at").is_valid()
+        rows = self.read(CHECKS, ["row_id", "name", "since_at"], is_tag & is_new)
+        for row in rows.to_pylist():
+            tags[row["row_id"]].append((row["name"], row["since_at"]))
+        return dict(tags)
+
+    @shared_property
     def dead_ends(self) -> list[DeadEndRow]:
         """The dead ends that did not work in a later session, the latest first."""
         if DEAD_ENDS.name not in self.release.versions:  # a release of before
