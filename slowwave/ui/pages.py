@@ -458,13 +458,12 @@ def show_session(at: Explorer, id: Id, after: After = 0) -> Data:
 
 
 def _list_summaries(at: Explorer, session: str) -> list[Data]:
-    """Return the summaries of a session, that of the whole first, then the highest; of equal texts the first."""
+    """Return the summaries of a session, that of the whole first, then the highest."""
     rows = read_rows(
         at=at, table=SUMMARIES, columns=SUMMARY, where=pc.field("scope_id") == session
     )
     rows.sort(key=lambda row: (row["tier"] >= 0, -row["tier"], row["seq"]))
-    first = {row["text"]: row for row in reversed(rows)}
-    return [row for row in rows if first[row["text"]] is row][:ROWS]
+    return rows[:ROWS]
 
 
 def _build_turns(

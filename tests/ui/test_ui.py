@@ -718,6 +718,22 @@ def test_what_was_done_is_told_by_the_words_of_what_it_was_done_to(
     )
 
 
+def test_a_session_is_not_told_twice_and_a_day_has_one_form(
+    site: Served, changed: Served, browser: Any
+) -> None:
+    path = next(one for one in list_addresses(site) if "/session/" in one)
+    page = enter(browser, site).go(path)
+    session = site.get(f"{path}.json").json()
+    whole, *others = [one["text"] for one in session["summaries"]]
+    assert any(one in whole for one in others[:2])
+    told = page.locator("details p", has_text="summary").all_inner_texts()
+    assert len(told) == 1 + sum(one not in whole for one in others[:2])
+    cells = enter(browser, changed).go("/ledger/notes").locator("td").all_inner_texts()
+    days = [cell for cell in cells if re.search(r"\b20\d\d\b", cell)]
+    assert days
+    assert all(re.match(r"\d+ [A-Z][a-z]+ 20\d\d, \d\d:\d\d$", day) for day in days)
+
+
 def test_a_claim_as_json_lists_the_sessions_that_state_it(site: Served) -> None:
     hit = site.get("/search.json").json()["hits"][0]
     claim = site.get(f"/claim/{hit['id']}.json").json()["claim"]
