@@ -515,7 +515,7 @@ def _list_notes(settings: Settings, everything: bool) -> Listing:
 
 
 def _read_moment(at: str) -> datetime | str:
-    """Return a time in ISO format as a moment; the text as it is if it is no time."""
+    """Return a time in ISO format as a moment; or the text itself if it is not one."""
     with suppress(ValueError):
         return datetime.fromisoformat(at)
     return at
