@@ -37,7 +37,7 @@ $(LINKS):
 # requirements.txt is complete (tests/test_reading_alone.py), so nothing is resolved and KeyBERT does not bring torch.
 $(STAMP): pyproject.toml requirements.txt
 	@$(CHECK_PYTHON)
-	@echo "This downloads 455 MB of packages into $(VENV), where they take 1.2 GB. The first run keeps the encoder's graph in ~/.cache/slowwave (87 MB). Nothing else on this machine is changed."
+	@echo "This downloads 450 MB of packages into $(VENV), where they take 1.2 GB. The first run keeps the encoder's graph in ~/.cache/slowwave (87 MB). Nothing else on this machine is changed."
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) --no-deps -r requirements.txt -e .
 	@touch $@

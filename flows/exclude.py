@@ -78,6 +78,7 @@ from slowwave.tasks.ingest.task import TRESPASS, read_transcripts
 from slowwave.tasks.ingest.transcripts import redact_path
 from slowwave.tasks.observe.exclusions import CLAIM, MESSAGE
 from slowwave.tasks.publish.task import find_run_release, publish_release
+from slowwave.text.cells import LISTED_CHARS, shorten_text
 from slowwave.text.rarity import adds_little
 from slowwave.text.words import count_noun, singular_words
 
@@ -172,7 +173,9 @@ def _leave_out(
     listed = [key for row in claims for key in row["inactive"]]
     done.append(_exclude_messages(store, _note_telling(store, claims, listed), why))
     if new:
-        done.append(f"{new[0]['row_id']} and {len(new) - 1} that repeat it")
+        words = shorten_text(named.claims[new[0]["row_id"]]["summary"], LISTED_CHARS)
+        again = f" and {count_noun(len(new) - 1, 'repetition')}"
+        done.append(f"“{words}”{again if len(new) > 1 else ''}")
     done += [_undo_merge(store, merge_id) for merge_id in named.merges]
     return [what for what in done if what]
 

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -502,7 +503,8 @@ def _list_notes(settings: Settings, everything: bool) -> Listing:
         if everything or note.verdict != "rejected"
     ]
     rows = [
-        vars(note) | {"note": note.id.removeprefix(PREFIX), "noted": note.at[:16]}
+        vars(note)
+        | {"note": note.id.removeprefix(PREFIX), "noted": _read_moment(note.at)}
         for note in notes
     ]
     how = "`slowwave include ID` confirms an agent's note, `slowwave exclude ID --why …` rejects it."
@@ -510,6 +512,13 @@ def _list_notes(settings: Settings, everything: bool) -> Listing:
     return Listing(
         rows, columns | {"of": "workspace", "text": "text"}, [how] if notes else ()
     )
+
+
+def _read_moment(at: str) -> datetime | str:
+    """Return a time in ISO format as a moment; or the text itself if it is not one."""
+    with suppress(ValueError):
+        return datetime.fromisoformat(at)
+    return at
 
 
 def _list_excluded(settings: Settings, everything: bool) -> Listing:

@@ -90,7 +90,7 @@ def show(
     as_json: bool = False,
     **filters: Unpack[ClaimFilters],
 ) -> Any:
-    """Show a memory by its id, or list all of a kind.
+    """Show a claim or what else has an id, or list all of a kind.
 
     The kinds are claims, topics, habits, dead ends (what was tried and left), intentions, and what is related to a
     name. An id (or its first characters) names a claim, summary, topic, session or message: shown are its sources,

@@ -5,10 +5,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from slowwave.recall.views.show import rate_memory
-from slowwave.schemas.errors import UsageError
+from slowwave.recall.views.browse import name_sessions
+from slowwave.recall.views.show import rate_memory, show
+from slowwave.schemas.errors import SlowwaveError, UsageError
 from slowwave.schemas.ids import compute_content_id
 from slowwave.store.place import check_writable
+from slowwave.text.cells import LISTED_CHARS, shorten_text
 from slowwave.ui.page import Data, Explorer, Page
 
 if TYPE_CHECKING:  # a night's packages: the pages are there without them
@@ -29,12 +31,9 @@ def exclude(at: Explorer, id: Id, why: Why) -> Data:
     from slowwave.flows.exclude import run_exclude
 
     undo = ("Include it again", "include", {"id": id})
-    return _keep(
-        at=at,
-        did=f"Excluded: {id}",
-        report=run_exclude([id], why, at.settings),
-        undo=undo,
-    )
+    did = f"Excluded: {_name_row(at, id)}"
+    report = run_exclude([id], why, at.settings)
+    return _keep(at=at, did=did, report=report, undo=undo)
 
 
 def include(at: Explorer, id: Id) -> Data:
@@ -42,9 +41,10 @@ def include(at: Explorer, id: Id) -> Data:
     from slowwave.flows.exclude import run_include
 
     undo = ("Exclude it", "exclude", {"id": id, "why": "left out again"})
-    return _keep(
-        at=at, did=f"Included: {id}", report=run_include([id], at.settings), undo=undo
-    )
+    report = run_include([id], at.settings)
+    at.close()
+    did = f"Included: {_name_row(at, id)}"
+    return _keep(at=at, did=did, report=report, undo=undo)
 
 
 def correct(
@@ -71,14 +71,14 @@ def rate(
 ) -> Data:
     """Rate a memory as good or bad. The rating is logged and does not change answers; the last one counts."""
     check_writable(at.settings)
-    node = rate_memory(
+    rate_memory(
         view=at.view, row_id=id, verdict=verdict, why=why, redact=at.settings.redact
     )
     other = "bad" if verdict == "good" else "good"
     undo = (f"Rate it {other}", "rate", {"id": id, "verdict": other})
     return _keep(
         at=at,
-        did=f"Rated {verdict}: {node.kind} {node.id[:12]}",
+        did=f"Rated {verdict}: {_name_row(at, id)}",
         report=None,
         undo=undo,
     )
@@ -152,6 +152,22 @@ def forget(
 def list_outcomes(at: Explorer) -> Data:
     """Return the actions since the server started, newest first, each with how to undo it."""
     return {"outcomes": at.outcomes}
+
+
+def _name_row(at: Explorer, row_id: str) -> str:
+    """Return the words of a row in quotes, of a merge or change those of its claims; its id if it has no words."""
+    try:
+        node = show(at.view, row_id, 1).node
+    except SlowwaveError:
+        return row_id
+    named = node.below if node.kind == "merge" else (node,)
+    words = [one.text for one in named]
+    if node.kind == "session":
+        said = "".join(one.text for one in node.below[:1])
+        words = [name_sessions(at.view, [node.id]).get(node.id) or said]
+    lines = [" ".join(text.split()).rstrip(".") for text in words]
+    shown = [f"“{shorten_text(line, LISTED_CHARS)}”" for line in lines if line]
+    return " and ".join(shown) or row_id
 
 
 def _build_wanted(conditions: dict[str, str]) -> "Wanted":

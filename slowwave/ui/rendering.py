@@ -148,7 +148,10 @@ def _split_at_spans(
     end: int,
     spans: Iterable[tuple[int, int, int, int]],
 ) -> Iterator[Markup]:
-    """Yield the part of a text from `start` to `end`, its code spans as `<code>`."""
+    """Yield the part of a text from `start` to `end`, its code spans as `<code>`.
+
+    If a part of a span goes on in another piece, its class says on which side.
+    """
     at = start
     for first, inner, last, after in spans:
         if after <= at or first >= end:
@@ -156,9 +159,16 @@ def _split_at_spans(
         yield _escape(text[at : max(at, first)])
         code = text[max(at, inner) : min(end, last)]
         if code:
-            yield Markup("<code>{}</code>").format(_escape(code))
+            cut = _name_cut(before=at > inner, after=end < last)
+            yield Markup("<code{}>{}</code>").format(cut, _escape(code))
         at = min(end, after)
     yield _escape(text[at:end])
+
+
+def _name_cut(*, before: bool, after: bool) -> Markup:
+    """Return the attribute of a part of a code span that goes on before or after it; empty if it does not."""
+    names = [name for name, cut in (("on-left", before), ("on-right", after)) if cut]
+    return Markup(' class="{}"').format(" ".join(names)) if names else Markup("")
 
 
 def _escape(text: str) -> Markup:

@@ -399,6 +399,8 @@ def test_the_command(settings: Settings) -> None:
     )
     assert off.exit_code == 1
     assert "no language model is set" in off.output
+    # what a person may name; the tests' own model is none
+    assert ("vllm:" in off.output, "scripted" in off.output) == (True, False)
 
 
 def test_notes_are_limited_in_names_and_by_day(

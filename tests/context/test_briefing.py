@@ -148,6 +148,28 @@ def test_a_session_that_says_nothing_new_leaves_its_line_to_an_earlier_one(
             "Reported: Fixed the date of the delta report.",
             "evening",
         ),
+        (
+            [
+                ("user", "Fix the date of the delta report."),
+                ("assistant", "Fixed the date of the delta report."),
+                ("user", "Thanks! Tell me a joke."),
+                (
+                    "assistant",
+                    "Why couldn't the bicycle stand up by itself? It was two-tired.",
+                ),
+            ],
+            "Asked: Fix the date of the delta report. "
+            "Reported: Fixed the date of the delta report.",
+            "two-tired",
+        ),
+        (
+            [
+                ("user", "Why did the bicycle of the harbour office fall over?"),
+                ("assistant", "It was two-tired."),
+            ],
+            "Asked: Why did the bicycle of the harbour office fall over?",
+            "two-tired",
+        ),
     ],
 )
 def test_the_last_sessions_tell_no_joke_thought_courtesy_or_state_of_the_moment(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -36,6 +37,7 @@ from slowwave.schemas.filters import ClaimFilters, Filters, MessageFilters
 from slowwave.schemas.settings import Settings
 from slowwave.store.logs import hash_span, load_recalled_spans
 from slowwave.store.notes import TalkLog, find_talk_logs
+from tests.command_line import typed
 from tests.waiting import PATIENCE, wait_until
 
 CHAT = [
@@ -704,6 +706,35 @@ def wait_for(process: "subprocess.Popen[bytes]", port: int) -> None:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
     wait_until(listens)
+
+
+def test_an_agent_corrects_a_claim_and_the_command_that_it_is_told_takes_it_back(
+    store: Path,
+    inside: Callable[[Path], MCPServer[Any]],
+    tmp_path: Path,
+) -> None:
+    own = Path(shutil.copytree(store, tmp_path / "store"))
+    right = "It is PostgreSQL 18, partitioned by week."
+
+    async def use() -> tuple[str, str, str]:
+        async with Client(inside(own)) as client:
+            (claim,) = (
+                await client.call_tool("related", {"wanted": "PostgreSQL"})
+            ).structured_content["related"]
+            told = await client.call_tool("correct", {"id": claim["id"], "text": right})
+            asked = {"query": "PostgreSQL partitioned by week", "everything": True}
+            before = text_of(await client.call_tool("recall", asked))
+            undo = re.findall("`slowwave ([^`]*)`", text_of(told))[-1]
+            done = typed(*undo.split(), "--store", own)
+            assert done.exit_code == 0, done.output
+            after = text_of(await client.call_tool("recall", asked))
+            return text_of(told), before, after
+
+    told, before, after = asyncio.run(use())
+    assert told.startswith("Noted as note-")
+    assert (right in before, right in after) == (True, False)
+    # the claim stood beside it: an agent's word replaces nothing
+    assert all("PostgreSQL 17" in found for found in (before, after))
 
 
 def test_a_server_that_only_reads_takes_no_notes(store: Path) -> None:

@@ -277,6 +277,10 @@ def test_what_was_forgotten_since_a_backup_is_told_when_it_is_restored(
         "forgotten"
         not in typed("restore", tmp_path / "old", "--store", tmp_path / "other").stdout
     )
+    # nor where a backup is younger than the forgetting
+    assert typed("backup", tmp_path / "new", "--store", store).exit_code == 0
+    done = typed("restore", tmp_path / "new", "--space", "later", "--store", store)
+    assert (done.exit_code, "forgotten" in done.output) == (0, False), done.output
 
 
 def test_what_was_forgotten_left_no_release_before_and_all_commands_say_so(
