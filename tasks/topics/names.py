@@ -60,9 +60,7 @@ def name_topics(claims: pl.DataFrame, limit: int = 3) -> dict[str, tuple[str, st
     """
     # once for all that follows: half of a night with 1% news went into finding them again
     claims = claims.with_columns(
-        language=pl.Series(
-            map(find_text_language, claims["summary"]), dtype=pl.String
-        ),
+        language=pl.Series(map(find_text_language, claims["summary"]), dtype=pl.String),
         words=_list_terms_of(claims["summary"]),
     )
     best = (
@@ -310,11 +308,12 @@ def _find_content_terms(
 
 def _find_stems(claims: pl.DataFrame) -> dict[str, str]:
     """Return the stem of each word of the claims, in the language of most claims that have it."""
-    memory = count_stop_words(
-        claims["summary"].gather_every(1 + len(claims) // SAMPLE)
-    )
+    memory = count_stop_words(claims["summary"].gather_every(1 + len(claims) // SAMPLE))
     languages = pl.Series(
-        [memory.settle_language(language) or ENGLISH for language in claims["language"]],
+        [
+            memory.settle_language(language) or ENGLISH
+            for language in claims["language"]
+        ],
         dtype=pl.String,
     )
     votes = pl.DataFrame({"word": claims["words"], "language": languages})

@@ -746,7 +746,9 @@ def _list_counted(names: Names) -> Iterator[CountedTime]:
                 for form in forms
                 if form.startswith(before + "#")
             )
-            yield CountedTime(before, number, behind, counted)
+            yield CountedTime(
+                before=before, number=number, behind=behind, english=counted
+            )
 
 
 def _list_days_of_weeks(names: Names) -> Iterator[tuple[re.Pattern[str], str]]:
