@@ -1,6 +1,6 @@
 """What a hook and a question cost each time: CPU seconds and memory of whole processes, directly and by the reader.
 
-    python -m bench.startup [--times 5] [--json]
+    python -m bench.startup [--times 5] [--code CHECKOUT] [--json]
 
 A night over the samples makes a store in a home of its own. Then each command is run, `times` over where it is said to
 be later; its figures are the least, since whatever else the machine does only adds. `reader CPU s` is what the resident
@@ -18,14 +18,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-from bench.harness import ENCODER, SAMPLES, SCRATCH, Figures, Row, run
-from slowwave.flows.nightly import run_night
+from bench.harness import ENCODER, ROOT, SAMPLES, SCRATCH, Figures, Row, run
 from slowwave.resident.client import find_readers
-from slowwave.schemas.settings import Settings
 
 QUESTION = "Which database does tidepool use for the gauge readings?"
 PROMPT = json.dumps({"cwd": "/home/ada/tidepool", "prompt": QUESTION})
-SLOWWAVE = [sys.executable, "-m", "slowwave"]
+SLOWWAVE = [sys.executable, "-P", "-m", "slowwave"]
+"""The command, of the code that PYTHONPATH names, whatever the current folder has."""
 HOOK, RECALL = [*SLOWWAVE, "hook", "user-prompt"], [*SLOWWAVE, "recall", QUESTION]
 MOST = {
     "hook by the reader, later": 0.15,
@@ -49,20 +48,26 @@ print(json.dumps([cpu, wall, usage.ru_maxrss / 1024, len(out), status]))
 
 
 def measure(
-    *, times: int = 5, encoder: str = ENCODER, folder: Path = SCRATCH
+    *,
+    times: int = 5,
+    encoder: str = ENCODER,
+    folder: Path = SCRATCH,
+    code: Path = ROOT,
 ) -> Figures:
-    """Return CPU seconds and memory of each kind of call."""
+    """Return CPU seconds and memory of each kind of call, by the code of a checkout."""
     store = folder / "store"
-    run_night([SAMPLES], Settings(store=store, encoder=encoder))
     # a path that is short enough for a socket; a reader ends once its socket is gone
     with TemporaryDirectory(prefix="slowwave-") as runtime:
         here = {
+            "PYTHONPATH": str(code.absolute()),
             "SLOWWAVE_STORE": str(store),
             "SLOWWAVE_ENCODER": encoder,
             "XDG_CONFIG_HOME": str(folder / "config"),
             "XDG_RUNTIME_DIR": runtime,
         }
         with patch.dict(os.environ, here):
+            night = [*SLOWWAVE, "run", str(SAMPLES), "--plain"]
+            subprocess.run(night, stdout=subprocess.DEVNULL, check=True)
             rows = [
                 *measure_directly(times, folder / "cache"),
                 *measure_by_reader(times, store),

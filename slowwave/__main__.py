@@ -28,7 +28,10 @@ def main() -> None:
 
     answer = ask_for(words)
     if answer is None:
-        from slowwave.cli.main import app
+        from slowwave.cli.opening import import_uncollected
+
+        with import_uncollected():
+            from slowwave.cli.main import app
     if shown:
         print(" " * len(LOADING), end="\r", file=sys.stderr, flush=True)
     if answer is None:

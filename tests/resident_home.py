@@ -70,13 +70,7 @@ class Home:
 
     def find_pids(self) -> list[int]:
         """The processes that listen."""
-        pids = []
-        for path in self.folder.glob("*.socket"):
-            with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
-                connection.connect(str(path))
-                raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-                pids.append(struct.unpack("3i", raw)[0])
-        return pids
+        return list(find_listeners(self.folder))
 
     def wait_for_reader(self) -> int:
         """The process of the reader, as soon as it listens."""
@@ -86,6 +80,18 @@ class Home:
     def close(self) -> None:
         for pid in self.find_pids():
             os.kill(pid, signal.SIGKILL)
+
+
+def find_listeners(folder: Path) -> dict[int, int]:
+    """The processes that listen in a folder, each with its user."""
+    found = {}
+    for path in folder.glob("*.socket"):
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(path))
+            raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            pid, user, _ = struct.unpack("3i", raw)
+            found[pid] = user
+    return found
 
 
 def read_json(answer: Sequence[Any]) -> Any:

@@ -2,14 +2,18 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from slowwave.resident.client import find_readers
 from slowwave.schemas.tables import MERGES
 from slowwave.store.store import Store
+from tests.resident_home import Home
 from tests.talk_files import session
 
 ROOT = Path(__file__).parent.parent
@@ -113,10 +117,22 @@ print(*sys.modules, file=sys.stderr)
 """The command as its script calls it, and the modules that it imported."""
 
 
-def import_as_script(*words: str, given: object = None, **environ: str) -> set[str]:
+PATIENT = """
+from slowwave.cli import answered
+from slowwave.cli.agents import hook
+from slowwave.resident import client
+
+answered.SECONDS = hook.SECONDS = client.GREETING_SECONDS = 600.0
+"""
+"""What makes a command wait for the resident reader however busy the machine is; it imports the standard library."""
+
+
+def import_as_script(
+    *words: str, given: object = None, program: str = LIGHT, **environ: str
+) -> set[str]:
     """Which packages beside the standard library and slowwave a command imports."""
     done = subprocess.run(
-        [sys.executable, "-c", LIGHT, *words],
+        [sys.executable, "-c", program, *words],
         input=json.dumps(given),
         env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
         capture_output=True,
@@ -146,6 +162,52 @@ def test_hooks_and_the_version_import_nothing_before_they_need_it(
     brought = import_as_script("hook", "user-prompt", given=asked, **where)
     assert {"pyarrow", "lance"} <= brought
     assert not {"typer", "rich", *HEAVY} & brought
+
+
+@pytest.fixture
+def home(store: Path, tmp_path: Path) -> Iterator[Home]:
+    """A home whose commands a resident reader answers."""
+    made = Home(tmp_path, store)
+    yield made
+    made.close()
+    shutil.rmtree(made.runtime)
+
+
+def test_who_asks_the_resident_reader_imports_the_standard_library_alone(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bare = import_as_script("--version")
+    asked = {"cwd": "/ferry", "prompt": "Which port does the API listen on?"}
+    calls: list[tuple[list[str], object]] = [
+        (["hook", "user-prompt"], asked),  # starts the reader
+        (["hook", "user-prompt"], asked),
+        (["hook", "session-start"], {"cwd": "/ferry", "source": "startup"}),
+        (["recall", "tickets"], None),
+        (["context", "tickets"], None),
+        (["briefing"], None),
+        (["recent"], None),
+    ]
+    for number, (words, given) in enumerate(calls, 1):
+        brought = import_as_script(
+            *words, given=given, program=PATIENT + LIGHT, **home.environ
+        )
+        assert brought == bare, words
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(home.runtime))
+        (reader,) = find_readers(home.store, "default")
+        assert reader["answers"] == number, words
+
+
+@pytest.mark.parametrize("resident", ["0", "1"])
+def test_a_hook_in_an_empty_cache_makes_no_graph_of_the_encoder(
+    home: Home, tmp_path: Path, resident: str
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    own = {"XDG_CACHE_HOME": str(cache), "SLOWWAVE_RESIDENT": resident}
+    asked = {"cwd": "/ferry", "prompt": "Which port does the API listen on?"}
+    assert home.call("hook", "user-prompt", given=asked, **own)[::2] == (0, b"")
+    assert len(home.find_pids()) == int(resident)
+    assert [path for path in cache.rglob("*") if path.suffix == ".onnx"] == []
 
 
 def test_a_night_without_news_brings_what_reads_tables_alone(

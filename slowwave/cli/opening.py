@@ -5,8 +5,8 @@ It imports the standard library alone until a memory is opened: hooks import it 
 
 import gc
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,15 +81,22 @@ def open_memory(
     Raises:
         UsageError, StoreError: as `Memory.open`.
     """
-    # imported objects are never collected: trying it during the import takes an eighth of a command's start
-    gc.disable()
-    from slowwave.recall.live import LOG
-
-    gc.freeze()
-    gc.enable()
+    with import_uncollected():
+        from slowwave.recall.live import LOG
     # Without a handler, Python would print the warnings on stderr.
     LOG.addHandler(logging.NullHandler())
     return OPENER.get()(load_settings(store, space), release)
+
+
+@contextmanager
+def import_uncollected() -> Iterator[None]:
+    """Look for no garbage during imports: imported objects stay. To try it takes an eighth of a command's start."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def find_project(memory: "Memory", folder: str = ".") -> str | None:

@@ -5,12 +5,9 @@ and the deployments do.
 """
 
 import os
-import ssl
 from contextlib import chdir
 from tempfile import TemporaryDirectory
-from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 from slowwave.cli.common import print_warnings, report_errors
 from slowwave.schemas.places import PREFECT_SERVER
@@ -49,6 +46,11 @@ def find_server(wanted: bool | None) -> str | None:
 
 def _find_trouble(server: str) -> str:
     """Return why a server can't be reached; "" if it answers, even with an error."""
+    # 16 ms that a question does not need
+    from ssl import SSLError
+    from urllib.error import HTTPError, URLError
+    from urllib.request import urlopen
+
     try:
         with urlopen(f"{server.rstrip('/')}/health", timeout=PATIENCE):
             return ""
@@ -56,7 +58,7 @@ def _find_trouble(server: str) -> str:
         return ""
     except (OSError, ValueError) as trouble:
         reason = trouble.reason if isinstance(trouble, URLError) else trouble
-        if isinstance(reason, ssl.SSLError):
+        if isinstance(reason, SSLError):
             return ""  # Prefect may trust other certificates than this check
         return " ".join(str(reason).split()) or type(reason).__name__
 

@@ -34,7 +34,10 @@ class MemoryWords:
         If most of the memory is in another language than English, a text in a language with few texts, or in none that
         is known, counts as in that one: "On ne déploie pas" has more stop words of Finnish.
         """
-        language = find_text_language(text)
+        return self.settle_language(find_text_language(text))
+
+    def settle_language(self, language: str | None) -> str | None:
+        """Return the language of a text of the memory, given what `find_text_language` says of it."""
         if self.main in (None, ENGLISH) or language in {ENGLISH, *self.stop_words}:
             return language
         return self.main

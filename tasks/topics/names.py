@@ -58,6 +58,11 @@ def name_topics(claims: pl.DataFrame, limit: int = 3) -> dict[str, tuple[str, st
 
     claims: topic_id, summary, category, workspace, keywords. If no claim of a topic has keywords, words are used.
     """
+    # once for all that follows: half of a night with 1% news went into finding them again
+    claims = claims.with_columns(
+        language=pl.Series(map(find_text_language, claims["summary"]), dtype=pl.String),
+        words=_list_terms_of(claims["summary"]),
+    )
     best = (
         _weigh_terms(claims)
         .group_by("topic_id", maintain_order=True)
@@ -107,14 +112,16 @@ def _describe_purposes(
 
 def _find_common_words(claims: pl.DataFrame) -> dict[str, list[str]]:
     """Return topic -> its commonest keywords or else words, those that others have less first, each word once."""
-    words = _list_words(claims["summary"])
-    has_keywords = pl.col("keywords").list.len() > 0
-    said = claims.select(
-        "topic_id",
-        term=pl.when(has_keywords).then("keywords").otherwise(words),
-    )
+    numbered = claims.with_row_index("claim")
+    has_keywords = (pl.col("keywords").list.len() > 0).fill_null(value=False)
+    without = numbered.filter(~has_keywords)
+    said = [
+        numbered.filter(has_keywords).select("claim", "topic_id", term="keywords"),
+        without.select("claim", "topic_id", term=_list_words(without)),
+    ]
     terms = (
-        said.with_row_index("claim")
+        pl.concat(said)
+        .sort("claim")
         .explode("term")
         .drop_nulls("term")
         .with_columns(pl.col("term").str.to_lowercase())
@@ -123,7 +130,7 @@ def _find_common_words(claims: pl.DataFrame) -> dict[str, list[str]]:
     terms = terms.filter(
         pl.Series(map(_names_something, terms["term"]), dtype=pl.Boolean)
     )
-    stems = _list_stems(terms["term"], _find_stems(claims["summary"]))
+    stems = _list_stems(_list_terms_of(terms["term"]), _find_stems(claims))
     counts = (
         terms.with_columns(stems=stems)
         .group_by("topic_id", "stems", maintain_order=True)
@@ -173,9 +180,13 @@ def _describe_purpose(
 
 def _weigh_terms(claims: pl.DataFrame) -> pl.DataFrame:
     """Return topic_id, term and stems of the terms that name each topic, the best first."""
-    known = _find_stems(claims["summary"])
+    known = _find_stems(claims)
     stemmed = claims.select(
-        "topic_id", "summary", "keywords", stems=_list_stems(claims["summary"], known)
+        "topic_id",
+        "summary",
+        "keywords",
+        "language",
+        stems=_list_stems(claims["words"], known),
     )
     large = stemmed.with_columns(size=pl.len().over("topic_id")).filter(
         pl.col("size") >= LEAST
@@ -199,14 +210,13 @@ def _select_common_terms(
     known: Mapping[str, str],
 ) -> pl.DataFrame:
     """Return the terms of each topic whose stems are all common in it: topic_id, size, term, stems, phrase."""
-    stems = claims.select("topic_id", "size", pl.col("stems").list.unique()).explode(
+    each = claims.select("topic_id", "size", pl.col("stems").list.unique()).explode(
         "stems"
     )
-    common = stems.group_by("topic_id", "size", "stems").len().filter(ENOUGH)
+    common = each.group_by("topic_id", "size", "stems").len().filter(ENOUGH)
     terms = _list_terms(claims)
-    terms = terms.with_columns(stems=_list_stems(terms["term"], known)).filter(
-        pl.col("stems").list.len() > 0
-    )
+    stems = _list_stems(_list_terms_of(terms["term"]), known)
+    terms = terms.with_columns(stems=stems).filter(pl.col("stems").list.len() > 0)
     rare = terms.explode("stems").join(common, on=["topic_id", "stems"], how="anti")
     return terms.join(rare, on=["topic_id", "term"], how="anti").with_columns(
         phrase=PHRASED
@@ -222,7 +232,7 @@ def _list_terms(claims: pl.DataFrame) -> pl.DataFrame:
     words = without.select(
         "topic_id",
         "size",
-        term=_list_words(without["summary"]),
+        term=_list_words(without),
     )
     words = words.explode("term").drop_nulls("term")
     return (
@@ -232,15 +242,16 @@ def _list_terms(claims: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _list_words(texts: pl.Series) -> pl.Series:
-    """Return the content words of each text in lower case, without short Latin ones."""
+def _list_words(claims: pl.DataFrame) -> pl.Series:
+    """Return the content words of each claim's text in lower case, without short Latin ones."""
     spaced = pl.Series(
-        [put_spaces(text, endings=False) for text in texts], dtype=pl.String
+        [put_spaces(text, endings=False) for text in claims["summary"]],
+        dtype=pl.String,
     )
     words = spaced.str.to_lowercase().str.extract_all(WORD)
     says = [
         [word for word in row if not _is_stop_word(word, language)]
-        for row, language in zip(words, map(find_text_language, texts), strict=True)
+        for row, language in zip(words, claims["language"], strict=True)
     ]
     return pl.Series(says, dtype=pl.List(pl.String))
 
@@ -295,13 +306,17 @@ def _find_content_terms(
     return pl.Series(has_content, dtype=pl.Boolean)
 
 
-def _find_stems(texts: pl.Series) -> dict[str, str]:
-    """Return the stem of each word of the texts, in the language of most texts that have it."""
-    memory = count_stop_words(texts.gather_every(1 + len(texts) // SAMPLE))
+def _find_stems(claims: pl.DataFrame) -> dict[str, str]:
+    """Return the stem of each word of the claims, in the language of most claims that have it."""
+    memory = count_stop_words(claims["summary"].gather_every(1 + len(claims) // SAMPLE))
     languages = pl.Series(
-        [memory.find_language(text) or ENGLISH for text in texts], dtype=pl.String
+        [
+            memory.settle_language(language) or ENGLISH
+            for language in claims["language"]
+        ],
+        dtype=pl.String,
     )
-    votes = pl.DataFrame({"word": _list_terms_of(texts), "language": languages})
+    votes = pl.DataFrame({"word": claims["words"], "language": languages})
     votes = votes.explode("word").drop_nulls("word").group_by("word", "language").len()
     best = votes.sort("len", "language", descending=[True, False])
     rows = best.unique("word", keep="first", maintain_order=True)
@@ -317,9 +332,8 @@ def _list_terms_of(texts: pl.Series) -> pl.Series:
     return spaced.str.to_lowercase().str.extract_all(TERM.pattern)
 
 
-def _list_stems(texts: pl.Series, known: Mapping[str, str]) -> pl.Series:
+def _list_stems(words: pl.Series, known: Mapping[str, str]) -> pl.Series:
     """Return the stems of each text's words, in order. A word that is not `known` has its English stem."""
-    words = _list_terms_of(texts)
     forms = words.explode().drop_nulls().unique()
     stems = pl.Series(
         [known.get(form) or stem(form) for form in forms], dtype=pl.String

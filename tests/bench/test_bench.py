@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ import bench.nights.tiny_models
 import bench.startup
 from bench.fit.reader import read_invented
 from bench.harness import Figures, run
+from slowwave.schemas.settings import Settings
 from slowwave.tasks import vectors
 from tests.bench_inputs import ROOT, modules, runs
 from tests.recall_store import build
@@ -86,13 +88,17 @@ def surroundings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def calls() -> Callable[..., Figures]:
     """The measurement of `bench.startup`, done once: its rows are also those of `bench.cost`."""
-    kept: dict[tuple[int, str], Figures] = {}
+    kept: dict[tuple[int, str, Path], Figures] = {}
 
     @wraps(measure := bench.startup.measure)
-    def measure_once(*, times: int, encoder: str, folder: Path) -> Figures:
-        if (times, encoder) not in kept:
-            kept[times, encoder] = measure(times=times, encoder=encoder, folder=folder)
-        return kept[times, encoder]
+    def measure_once(
+        *, times: int, encoder: str, folder: Path, code: Path = ROOT
+    ) -> Figures:
+        if (times, encoder, code) not in kept:
+            kept[times, encoder, code] = measure(
+                times=times, encoder=encoder, folder=folder, code=code
+            )
+        return kept[times, encoder, code]
 
     return measure_once
 
@@ -139,6 +145,29 @@ def test_a_measurement_runs_on_its_smallest_input(
         call(name, words)
         printed = capsys.readouterr().out
         assert [one for one in told if one not in printed] == []
+
+
+def test_calls_and_the_encoder_are_measured_by_the_code_before_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "slowwave", before := tmp_path / "before" / "slowwave")
+    used = tmp_path / "used"
+    with (before / "__init__.py").open("a") as code:
+        code.write(f"\nopen({str(used)!r}, 'a').write('1')\n")
+    codes = {"now": ROOT, "before": before.parent}
+    rows = list(bench.cost.measure_calls(tmp_path, codes, "hash-384"))
+    # a night, six direct calls, and eight with two readers
+    assert len(used.read_text()) >= 10
+    used.unlink()
+    # the graphs are the user's own: to make them takes half a minute
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    (tmp_path / "texts.json").write_text('["The API listens on port 7070."]')
+    encoder = Settings.model_fields["encoder"].default
+    rows += bench.cost.measure_encoder(tmp_path, codes, encoder)
+    assert used.read_text() == "1"
+    assert len(rows) == 4
+    for row in rows:
+        assert {"now", "before", "MB now", "MB before"} <= set(row), row
 
 
 def test_the_way_of_a_question_is_followed(

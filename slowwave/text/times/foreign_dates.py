@@ -9,9 +9,9 @@ text in Latin letters is often taken for another one, so there times of several 
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from itertools import product
 from unicodedata import numeric
@@ -84,25 +84,63 @@ SPELT = re.compile(
 
 
 @dataclass(frozen=True)
-class TimeExpressions:
-    """The expressions of a language."""
+class CountedTime:
+    """A number of days, weeks, months or years ago or from now, as a language says it."""
 
-    dates: re.Pattern[str] | None
+    before: str
+    number: str
+    """A pattern of the number in digits, or in its word, which may be any."""
+    behind: frozenset[str]
+    """What stands behind the number, one of several."""
+    english: str
+    """The English phrase, with `#` for the number."""
+
+    def may_be_in(self, lowered: str) -> bool:
+        """Return False if a text lacks the words beside the number, so that the pattern can't match."""
+        return self.before in lowered and any(word in lowered for word in self.behind)
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The whole expression."""
+        before = re.escape(self.before)
+        return _bound(f"{before}{self.number}(?:{join_forms(self.behind)})")
+
+
+@dataclass(frozen=True)
+class TimeExpressions:
+    """The expressions of a language. A pattern is compiled when a text may have it: a question's few texts need few."""
+
     months: Mapping[str, str]
     """Names of months -> their English names."""
-    phrases: re.Pattern[str]
     relative: Mapping[str, str]
     """Phrases -> their English names."""
-    counted: tuple[tuple[re.Pattern[str], str], ...]
-    """Patterns with a number -> the English phrase, with `#` for the number."""
+    counted: tuple[CountedTime, ...]
     numbers: Mapping[str, str]
     """Words for numbers -> their digits."""
     weekdays: tuple[tuple[re.Pattern[str], str], ...]
     """In scripts without spaces: a day of the last or a coming week -> in English."""
     days: Mapping[str, str]
     """Names of today, tomorrow and the weekdays -> in English."""
-    day_before: re.Pattern[str]
-    """One of these names at a text's end."""
+
+    @cached_property
+    def dates(self) -> re.Pattern[str] | None:
+        """A month with its day and year, if it has them; None if months have no names."""
+        if not self.months:
+            return None
+        return re.compile(
+            rf"(?<!\w)(?:(?P<day>3[01]|[12]\d|0?[1-9])(?:\.|º|er)?\s+(?:\w{{2}}\s+)?)?(?P<month>{join_forms(self.months)})(?!\w)"
+            rf"(?:\s+(?:\w{{2}}\s+)?(?P<year>(?:19|20)\d\d)(?!\w))?"
+        )
+
+    @cached_property
+    def phrases(self) -> re.Pattern[str]:
+        """One of the phrases."""
+        return _bound(f"(?:{join_forms(self.relative)})")
+
+    @cached_property
+    def day_before(self) -> re.Pattern[str]:
+        """One of the names of days at a text's end."""
+        return re.compile(rf"(?<!\w)(?P<day>{join_forms(self.days)})\s+$")
 
 
 @dataclass(frozen=True)
@@ -461,12 +499,14 @@ def _find_relative(lowered: str, expressions: TimeExpressions) -> Iterator[TimeN
 
 def _find_counted(lowered: str, expressions: TimeExpressions) -> Iterator[TimeName]:
     """Yield the times that are a number of days, weeks, months or years ago or from now."""
-    for pattern, english in expressions.counted:
-        for match in pattern.finditer(lowered):
+    for counted in expressions.counted:
+        if not counted.may_be_in(lowered):
+            continue
+        for match in counted.pattern.finditer(lowered):
             number = expressions.numbers.get(match["n"], match["n"])
             if not (number.isascii() and number.isdecimal()):
                 continue
-            words = english.replace("#", number)
+            words = counted.english.replace("#", number)
             yield TimeName(words, match[0], match.start())
             day = expressions.day_before.search(lowered[: match.start()])
             if day and words.startswith("in ") and words.endswith("week"):
@@ -521,12 +561,6 @@ def _name_date(match: re.Match[str], month: str) -> TimeName:
 def _get_expressions(language: str) -> TimeExpressions:
     names = LISTS[language]
     months = {form: month for month in MONTHS for form in names.get(month.lower(), ())}
-    dates = None
-    if months:
-        dates = re.compile(
-            rf"(?<!\w)(?:(?P<day>3[01]|[12]\d|0?[1-9])(?:\.|º|er)?\s+(?:\w{{2}}\s+)?)?(?P<month>{join_forms(months)})(?!\w)"
-            rf"(?:\s+(?:\w{{2}}\s+)?(?P<year>(?:19|20)\d\d)(?!\w))?"
-        )
     numbers = {
         form: english
         for english, forms in names.items()
@@ -549,15 +583,12 @@ def _get_expressions(language: str) -> TimeExpressions:
     for unit in ("week", "month"):
         relative |= dict.fromkeys(_list_after_next(names, unit), f"{unit} after next")
     return TimeExpressions(
-        dates=dates,
         months=months,
-        phrases=_bound(f"(?:{join_forms(relative)})"),
         relative=relative,
         counted=tuple(_list_counted(names)),
         numbers=numbers,
         weekdays=tuple(_list_days_of_weeks(names)),
         days=days,
-        day_before=re.compile(rf"(?<!\w)(?P<day>{join_forms(days)})\s+$"),
     )
 
 
@@ -697,8 +728,8 @@ def _list_han_numbers() -> dict[str, str]:
     }
 
 
-def _list_counted(names: Names) -> Iterator[tuple[re.Pattern[str], str]]:
-    """Yield patterns of a number of days, weeks, months or years ago or from now; its word may be any."""
+def _list_counted(names: Names) -> Iterator[CountedTime]:
+    """Yield the ways to say a number of days, weeks, months or years ago or from now."""
     for english, forms in names.items():
         way, _, unit = english.partition(" ")
         if not forms or "#" not in forms[0]:
@@ -710,14 +741,13 @@ def _list_counted(names: Names) -> Iterator[tuple[re.Pattern[str], str]]:
             else r"(?P<n>\d{1,4}|[^\W\d_]{1,20})"
         )
         for before in dict.fromkeys(form.partition("#")[0] for form in forms):
-            behind = {
+            behind = frozenset(
                 form.removeprefix(before + "#")
                 for form in forms
                 if form.startswith(before + "#")
-            }
-            yield (
-                _bound(f"{re.escape(before)}{number}(?:{join_forms(behind)})"),
-                counted,
+            )
+            yield CountedTime(
+                before=before, number=number, behind=behind, english=counted
             )
 
 
@@ -780,7 +810,7 @@ def _bound(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern if JOINED.search(pattern) else rf"(?<!\w){pattern}(?!\w)")
 
 
-def join_forms(forms: Mapping[str, object] | set[str]) -> str:
+def join_forms(forms: Mapping[str, object] | Set[str]) -> str:
     """Return a pattern of some forms, the longest first; of none one that matches nothing."""
     ranked = sorted(forms, key=lambda form: (-len(form), form))
     return "|".join(map(re.escape, ranked)) or "(?!)"
