@@ -30,6 +30,7 @@ recall.blocks data/labelled/decisions.jsonl data/labelled/decisions_unseen.jsonl
 nights.worth data/samples
 recall.sessions data/labelled/decisions_*.jsonl
 recall.evidence data/labelled/assistant_*.jsonl --together
+recall.evidence data/labelled/fresh/*.jsonl --together
 recall.precision data/labelled/precision.jsonl
 recall.languages data/labelled/languages_*.jsonl
 recall.changes changes/calm_coding.jsonl changes/facts.jsonl changes/vehicle.jsonl
