@@ -64,7 +64,7 @@ def recall(
     as_json: bool = False,
     **filters: Unpack[RecallOptions],
 ) -> dict[str, object] | None:
-    """Print the claims, messages and summaries that answer a query, with their sources.
+    """Print claims and messages that answer a query, with sources.
 
     It stops where the next hit is of another matter.
     Several spaces are searched only if each is named; each hit then names its space.
