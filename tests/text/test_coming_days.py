@@ -16,6 +16,10 @@ DAYS = {
     "next month rotate the key": date(2026, 12, 1),
     "next week on Friday rotate the key": date(2026, 12, 4),
     "nächste Woche Dienstag schalten wir um": date(2026, 12, 1),
+    "the party is on Saturday the 19th. next week Monday ask who brings chairs": date(
+        2026, 11, 30
+    ),
+    "jeudi de la semaine prochaine on vérifie": date(2026, 12, 3),
     "nächsten Monat löschen": date(2026, 12, 1),
     "am Freitag räume ich auf": date(2026, 11, 27),
     "Morgen räume ich auf": date(2026, 11, 26),

@@ -54,11 +54,26 @@ WEDNESDAY = datetime(2026, 4, 8, 12, tzinfo=UTC)
         "Freitag in einer Woche (17 Apr 2026) ist die Abnahme.",
         "We ship two weeks from Friday (24 Apr 2026).",
         "2週間後 (22 Apr 2026, counted from 8 Apr)に引っ越します。",
+        # A weekday beside its week is one time, in either order.
+        "Next week Thursday (16 Apr 2026) the plumber comes.",
+        "He comes Thursday next week (16 Apr 2026), or on Monday of the week after next (20 Apr 2026).",
+        "Last week Tuesday (31 Mar 2026) he came.",
+        "Nächste Woche Donnerstag (16 Apr 2026) kommt der Klempner.",
+        "Er kommt am Donnerstag nächster Woche (16 Apr 2026) zu uns.",
+        "Le plombier vient jeudi de la semaine prochaine (16 Apr 2026).",
+        "De loodgieter komt donderdag volgende week (16 Apr 2026) langs.",
+        "Come Tuesday or Thursday next week (13 to 19 Apr 2026), please.",
     ],
 )
 def test_a_day_named_by_its_distance_gets_its_date(expected: str) -> None:
     said = NOTE.sub("", expected)
     assert add_days(said, WEDNESDAY) == expected
+
+
+@pytest.mark.parametrize("said", ["next week Thursday", "Donnerstag nächster Woche"])
+def test_a_dated_text_gets_no_second_date(said: str) -> None:
+    dated = add_days(f"The plumber: {said} at nine.", WEDNESDAY)
+    assert add_days(dated, WEDNESDAY - timedelta(days=14)) == dated
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,6 @@ from slowwave.text.times.recurring_days import find_recurring
 from slowwave.text.times.relative_days import (
     COMING,
     COMING_DAYS,
-    NEXT,
     RelativeDay,
     find_relative_days,
 )
@@ -139,14 +138,9 @@ def _find_in_week(
     of several.
     """
     first = named.first
-    words = text[named.start : named.end]
     if first is None:
         return []
-    is_week = any(one["unit"].lower() == "week" for one in NEXT.finditer(words)) or any(
-        time.english in ("next week", "week after next") and time.start == named.start
-        for time in foreign
-    )
-    if not is_week:
+    if named.monday is None:
         return [first]
     rest = f"{text[: named.start]} {text[named.end :]}"
     said = {WEEKDAYS[match["day"].lower()] for match in WEEKDAY.finditer(rest)}

@@ -88,10 +88,10 @@ RECENT = re.compile(
 ON = re.compile(rf"\b(?P<which>on|since)\s+(?P<unit>{'|'.join(WEEKDAYS)})\b", re.I)
 LAST = re.compile(
     r"\b(?P<which>last|this|past)\s+"
-    rf"(?P<unit>weekend|week|month|year|night|{'|'.join(SEASONS)}|{'|'.join(WEEKDAYS)})\b"
-    rf"(?! (?:{'|'.join(WEEKDAYS)})\b)",
+    rf"(?P<unit>weekend|week|month|year|night|{'|'.join(SEASONS)}|{'|'.join(WEEKDAYS)})\b",
     re.I,
 )
+LAST_ALONE = re.compile(rf"{LAST.pattern}(?! (?:{'|'.join(WEEKDAYS)})\b)", re.I)
 OF_WEEK = re.compile(
     rf"\b(?P<which>last|next) week (?P<day>{'|'.join(WEEKDAYS)})\b", re.I
 )
@@ -247,7 +247,7 @@ def _find_english_spans(text: str, now: datetime) -> Iterator[tuple[Span, str]]:
         (AGO, _resolve_ago, ("n", "unit")),
         (RECENT, _resolve_recent, ("n", "unit")),
         (OF_WEEK, _resolve_day_of_week, ("which", "day")),
-        (LAST, _resolve_last, ("which", "unit")),
+        (LAST_ALONE, _resolve_last, ("which", "unit")),
         (ON, _resolve_last, ("which", "unit")),
         (DAY_WORD, _resolve_day_word, (0,)),
     )

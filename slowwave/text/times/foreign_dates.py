@@ -16,6 +16,7 @@ from importlib.resources import files
 from itertools import product
 from unicodedata import numeric
 
+from slowwave.text.foreign import Bounds
 from slowwave.text.languages import (
     ENGLISH,
     LANGUAGES_OF,
@@ -200,6 +201,29 @@ def find_foreign_times(text: str, *, of_plan: bool = False) -> list[TimeName]:
         if is_new and time.start + len(time.words) > end:
             found.append(time)
     return found
+
+
+def find_weekdays(text: str) -> dict[Bounds, str]:
+    """Return the English names of the weekdays in a text in other Latin letters, by their place.
+
+    A short name, and one that is a stop word, may be another word.
+    """
+    days = _list_weekdays()
+    lowered = text.lower()
+    pattern = _bound(f"(?:{join_forms(days)})")
+    return {match.span(): days[match[0]] for match in pattern.finditer(lowered)}
+
+
+@cache
+def _list_weekdays() -> dict[str, str]:
+    """Return the names of weekdays in all languages in Latin letters, with their English names."""
+    return {
+        form: day
+        for language in LATIN
+        for day in DAYS
+        for form in LISTS[language].get(day, ())
+        if len(form) >= LEAST_MONTH and form not in LANGUAGES_OF
+    }
 
 
 def _find_times(text: str) -> Iterator[TimeName]:
@@ -522,7 +546,22 @@ def _find_directed(lowered: str, language: str) -> Iterator[TimeName]:
         for match in pattern.finditer(lowered):
             name = directions.named[match["after"] or match["before"]]
             words = (name, which) if which == "after next" else (which, name)
-            yield TimeName(" ".join(words), match[0], match.start())
+            end = match.end()
+            if week_end := _find_week_end(match, directions):
+                words, end = (which, "week", name), week_end
+            yield TimeName(" ".join(words), lowered[match.start() : end], match.start())
+
+
+def _find_week_end(match: re.Match[str], directions: Directions) -> int | None:
+    """Return where a weekday's week ends, if its direction is that of a week: "Dienstag nächster Woche"."""
+    if directions.named.get(match["after"] or "") not in DAYS:
+        return None
+    words = match.string[match.end("after") : match.end()]
+    start = match.end() - len(words.lstrip())
+    week = match.re.match(match.string, start)
+    if week is None or directions.named.get(week["before"] or "") != "week":
+        return None
+    return week.end()
 
 
 def _keep_whole(lowered: str, times: Iterator[TimeName]) -> Iterator[TimeName]:

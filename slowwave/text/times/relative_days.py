@@ -7,11 +7,13 @@ of a rule ("due in 30 days"), so the note says from which day it is counted.
 
 import re
 from calendar import monthrange
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 
+from slowwave.text.foreign import Bounds
+from slowwave.text.languages import LANGUAGES_OF
 from slowwave.text.times.dates import (
     AGO,
     DAY_WORD,
@@ -19,12 +21,11 @@ from slowwave.text.times.dates import (
     LAST,
     NUMBER,
     NUMBERS,
-    OF_WEEK,
     UNIT_DAYS,
     WEEKDAYS,
 )
 from slowwave.text.times.days import convert_to_local
-from slowwave.text.times.foreign_dates import find_foreign_times
+from slowwave.text.times.foreign_dates import find_foreign_times, find_weekdays
 
 COMING = re.compile(r"\b(?:the )?(?P<day>day after tomorrow|tomorrow)\b", re.I)
 COMING_DAYS = {"tomorrow": 1, "day after tomorrow": 2}
@@ -38,9 +39,9 @@ NEXT = re.compile(rf"\bnext (?P<unit>week|month|year|{'|'.join(WEEKDAYS)})\b", r
 AFTER_NEXT = re.compile(
     rf"\b(?:the )?(?P<unit>week|month|year|{'|'.join(WEEKDAYS)}) after next\b", re.I
 )
-OF_WEEK_AFTER_NEXT = re.compile(
-    rf"\b(?P<day>{'|'.join(WEEKDAYS)}) (?:of )?the week after next\b", re.I
-)
+WEEKDAY = re.compile(rf"\b(?:{'|'.join(WEEKDAYS)})\b", re.I)
+BESIDE = re.compile(r",?\s+(?:(?P<between>[^\W\d_]+)\s+){0,2}")
+"""What may stand between a week and its weekday."""
 IN_WEEKS = re.compile(
     rf"\b(?P<day>today|tomorrow|{'|'.join(WEEKDAYS)}),? in {NUMBER} (?P<unit>week)s?\b"
     rf"|(?<!half )(?<![.,-])\b{NUMBER.replace('<n>', '<count>')} weeks? from (?P<from>tomorrow|{'|'.join(WEEKDAYS)})\b",
@@ -73,6 +74,10 @@ class RelativeDay:
     """Its first day; None for the day itself, and for a week, month or year that is over."""
     is_rough: bool = False
     """True if it is a coming month or year, so that its date has no day."""
+    monday: date | None = None
+    """The first day of the week that it names as a whole."""
+    is_of_week: bool = False
+    """True if it names a weekday beside its week: "Dienstag nächster Woche"."""
 
 
 def add_days(text: str, said_at: datetime | None) -> str:
@@ -112,15 +117,21 @@ def find_relative_days(text: str, said_on: date) -> list[RelativeDay]:
             end = time.start + len(time.words)
             for named in _find_english(time.english, said_on):
                 found.append(replace(named, start=time.start, end=end))
+        found += _name_days_of_weeks(text, found, find_weekdays)
     code = [match.span() for match in CODE.finditer(text)]
     kept: list[RelativeDay] = []
-    for named in sorted(found, key=lambda named: (named.start, -named.end)):
+    dated = 0
+    for named in sorted(
+        found, key=lambda named: (named.start, -named.end, not named.is_of_week)
+    ):
         before = kept[-1].end if kept else 0
         # of neighbouring words only the first counts: "heute morgen" is not tomorrow
         is_first = not kept or bool(text[before : named.start].strip())
         in_code = any(start <= named.start < end for start, end in code)
-        if (
-            named.start >= before
+        if WITH_DATE.match(text, _find_word_end(text, named.end)):
+            dated = max(dated, named.end)
+        elif (
+            named.start >= max(before, dated)
             and is_first
             and not in_code
             and not _is_measure(text, named)
@@ -131,11 +142,10 @@ def find_relative_days(text: str, said_on: date) -> list[RelativeDay]:
 
 
 def _is_phrase(text: str, named: RelativeDay) -> bool:
-    """Return True unless the words may be a name (a capital within a sentence), or a date in brackets follows them."""
-    if WITH_DATE.match(text, _find_word_end(text, named.end)):
-        return False
+    """Return True unless the words may be a name: a capital within a sentence. Beside its week "Dienstag" is none."""
     before = text[: named.start].rstrip(" \t")
-    return not text[named.start].isupper() or not before or before[-1] in ENDS
+    may_be_name = text[named.start].isupper() and not named.is_of_week
+    return not may_be_name or not before or before[-1] in ENDS
 
 
 def _find_word_end(
@@ -151,7 +161,60 @@ def _find_english(text: str, said_on: date) -> Iterator[RelativeDay]:
     """Yield the days, counts, and last and next spans that an English text names."""
     yield from _find_counts(text, said_on)
     yield from _find_days(text, said_on)
-    yield from _find_stretches(text, said_on)
+    stretches = [*_find_stretches(text, said_on)]
+    yield from stretches
+    yield from _name_days_of_weeks(text, stretches, _find_english_weekdays)
+
+
+def _find_english_weekdays(text: str) -> dict[Bounds, str]:
+    """Return the weekdays that an English text names, by their place."""
+    return {match.span(): match[0].lower() for match in WEEKDAY.finditer(text)}
+
+
+def _name_days_of_weeks(
+    text: str,
+    found: Sequence[RelativeDay],
+    find_days: Callable[[str], Mapping[Bounds, str]],
+) -> Iterator[RelativeDay]:
+    """Yield the day of each week beside which a weekday stands, before or behind it; of several weekdays none."""
+    weeks = [named for named in found if named.monday and _is_phrase(text, named)]
+    weekdays = find_days(text) if weeks else {}
+    for named in weeks:
+        week = (named.start, named.end)
+        beside = [place for place in weekdays if _is_beside(text, week, place)]
+        nearest = min(beside, key=partial(_measure_gap, week), default=None)
+        if nearest is None or named.monday is None:
+            continue
+        others = [place for place in weekdays if place != nearest]
+        if any(_is_beside(text, nearest, other) for other in others):
+            continue
+        day = named.monday + timedelta(days=WEEKDAYS[weekdays[nearest]])
+        yield RelativeDay(
+            start=min(nearest[0], named.start),
+            end=max(nearest[1], named.end),
+            note=_format(day),
+            first=day,
+            is_of_week=True,
+        )
+
+
+def _measure_gap(one: Bounds, other: Bounds) -> int:
+    """Return the number of characters between two parts of a text; less than 0 if they overlap."""
+    return max(one[0], other[0]) - min(one[1], other[1])
+
+
+def _is_beside(
+    text: str,
+    one: Bounds,
+    other: Bounds,
+) -> bool:
+    """Return True if two parts of a text overlap, or only words without a meaning stand between them."""
+    first, second = sorted((one, other))
+    if second[0] < first[1]:
+        return True
+    between = text[first[1] : second[0]]
+    words = between.replace(",", " ").lower().split()
+    return bool(BESIDE.fullmatch(between)) and LANGUAGES_OF.keys() >= {*words}
 
 
 def _find_days(text: str, said_on: date) -> Iterator[RelativeDay]:
@@ -201,13 +264,6 @@ def _is_measure(text: str, named: RelativeDay) -> bool:
 
 
 def _find_stretches(text: str, said_on: date) -> Iterator[RelativeDay]:
-    for match in OF_WEEK.finditer(text):
-        weeks = 1 if match["which"].lower() == "next" else -1
-        ahead = 7 * weeks - said_on.weekday() + WEEKDAYS[match["day"].lower()]
-        yield _note_day(match, said_on + timedelta(days=ahead))
-    for match in OF_WEEK_AFTER_NEXT.finditer(text):
-        ahead = 14 - said_on.weekday() + WEEKDAYS[match["day"].lower()]
-        yield _note_day(match, said_on + timedelta(days=ahead))
     for match in THIS.finditer(text):
         ahead = WEEKDAYS[match["day"].lower()] - said_on.weekday()
         # on Saturday "this Friday" may be the day before or the next one
@@ -216,7 +272,9 @@ def _find_stretches(text: str, said_on: date) -> Iterator[RelativeDay]:
     for match in LAST.finditer(text):
         note = _format_last(match["unit"].lower(), said_on)
         if match["which"].lower() == "last" and note and not _is_told(match):
-            yield _note(match, note)
+            monday = said_on - timedelta(days=said_on.weekday() + 7)
+            is_week = match["unit"].lower() == "week"
+            yield _note(match, note, monday=monday if is_week else None)
     for match in NEXT.finditer(text):
         if not _is_told(match):
             yield _note_next(match, said_on)
@@ -257,11 +315,13 @@ def _note_day(match: re.Match[str], day: date) -> RelativeDay:
 def _note_next(match: re.Match[str], said_on: date) -> RelativeDay:
     """Return the day or span after the one that a day is in."""
     unit = match["unit"].lower()
+    first = _find_next(unit, said_on)
     return _note(
         match,
         _format_next(unit, said_on),
-        first=_find_next(unit, said_on),
+        first=first,
         is_rough=unit in ("month", "year"),
+        monday=first if unit == "week" else None,
     )
 
 
