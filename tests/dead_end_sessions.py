@@ -11,9 +11,9 @@ HERE = "/home/ada/harbor"
 Step = tuple[Any, ...]
 
 
-def run(command: str, error: str | None = None) -> Step:
-    """A command; with an error it failed."""
-    return "Bash", {"command": command}, error
+def run(command: str, error: str | None = None, said: str = "ok") -> Step:
+    """A command; with an error it failed, else it said something."""
+    return "Bash", {"command": command}, error, said
 
 
 def edit(path: str, old: str, new: str, error: str | None = None) -> Step:
@@ -32,12 +32,12 @@ def find(*steps: Step | str) -> list[dict[str, Any]]:
         if isinstance(step, str):
             messages.append({**row, "origin": "human", "text": step, "blocks": []})
             continue
-        tool, given, error = step
+        tool, given, error, *said = step
         call = {"type": "tool_call", "name": tool, "text": json.dumps(given)}
         result = {
             "type": "tool_result",
             "name": None,
-            "text": error or "ok",
+            "text": error or "".join(said) or "ok",
             "is_error": error is not None,
         }
         blocks = [{**block, "call_id": f"c{number}"} for block in (call, result)]

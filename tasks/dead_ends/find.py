@@ -39,6 +39,9 @@ TYPO = 2
 """Letters in which a misspelt word differs from the right one, at most."""
 SWAPPED = 2
 """Names that an edit puts in place of others, at most, to be a swap."""
+FIGURE = re.compile(r"\d+")
+STATUS = re.compile(r"^Exit code \d+$|^\W*$")
+"""Lines of a result that tell nothing."""
 STASH = ("git", "stash")
 DOING = (MoveKind.EDIT, MoveKind.RUN)
 """Moves that may be an attempt, or what was done instead."""
@@ -716,10 +719,30 @@ def _build(
     return DeadEnd(
         attempt=attempt,
         failure=failed.message if is_said else failed.result or failed.message,
-        reason=failed.line if is_said else failed.output,
+        reason=failed.line if is_said else _drop_usual(failed, moves),
         is_by_person=failed.kind is MoveKind.PERSON,
         after=next(said, ""),
         instead=instead,
         words=words,
         at=attempt.at,
     )
+
+
+def _drop_usual(failed: Move, moves: Sequence[Move]) -> str:
+    """Return what failed said, without lines that something else said as it went well, but for their figures; all of it
+    if nothing is left.
+    """
+    usual = {
+        _mask_figures(line)
+        for move in moves
+        if move.ok and move.message != failed.message
+        for line in move.output.splitlines()
+    }
+    lines = failed.output.splitlines()
+    left = [line for line in lines if _mask_figures(line) not in usual]
+    is_told = any(line.strip() and not STATUS.match(line.strip()) for line in left)
+    return "\n".join(left) if is_told else failed.output
+
+
+def _mask_figures(line: str) -> str:
+    return FIGURE.sub("0", line.strip())

@@ -1,6 +1,5 @@
 """Make rows of DEAD_ENDS of what sessions tried and left, and tell in which later session it worked after all."""
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,9 +9,16 @@ import pyarrow as pa
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.rows import DeadEndRow, SessionRow
 from slowwave.schemas.tables import DEAD_ENDS
-from slowwave.tasks.dead_ends.find import DeadEnd, find_in_session, get_share
+from slowwave.tasks.dead_ends.find import (
+    STATUS,
+    DeadEnd,
+    find_in_session,
+    get_share,
+)
 from slowwave.tasks.dead_ends.moves import TOKEN, Move, MoveKind, read_moves
 from slowwave.text.fence import escape_line
+from slowwave.text.languages import LANGUAGES_OF
+from slowwave.text.rarity import weigh_word
 from slowwave.text.redact import redact_text
 
 COLUMNS = ["message_id", "session_id", "seq", "origin", "text", "blocks", "ts"]
@@ -23,8 +29,6 @@ MOST_NAMES = 60
 """Names of an edit that are kept."""
 SAME = 0.9
 """Share of an edit's names that a later one has, at least, to be the same edit."""
-STATUS = re.compile(r"^Exit code \d+$|^\W*$")
-"""Lines of a result that tell nothing."""
 
 
 def find_dead_ends(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Table:
@@ -97,14 +101,20 @@ def describe_move(move: Move) -> str:
 
 
 def choose_line(output: str, after: str) -> str:
-    """Return the line of an output that has most words in common with what was said of it next; else the first."""
+    """Return the line of an output that has most words of what was said of it next, a rare one counting more; of
+    several the one with more words without a meaning, then the first.
+    """
     lines = [line.strip() for line in output.splitlines()]
     lines = [line for line in lines if not STATUS.match(line)]
     said = {word.casefold() for word in TOKEN.findall(after)}
-    shares = [
-        len(said & {word.casefold() for word in TOKEN.findall(line)}) for line in lines
+    shared = [
+        said & {word.casefold() for word in TOKEN.findall(line)} for line in lines
     ]
-    return lines[shares.index(max(shares))] if lines else ""
+    weights = [
+        (sum(map(weigh_word, words - LANGUAGES_OF.keys())), len(words))
+        for words in shared
+    ]
+    return lines[weights.index(max(weights))] if lines else ""
 
 
 def _clean(text: str | None) -> str | None:

@@ -392,6 +392,20 @@ def test_of_a_long_output_the_line_that_is_spoken_of_is_told() -> None:
     assert choose_line(output, "pydyf is held below 0.9") == "pydyf is required"
     assert choose_line(output, "") == "Using version 65"
     assert choose_line("", "anything") == ""
+    killed = "Linked in 4.0s\nmemory exhausted: 1.6 GB\nin loader"
+    assert choose_line(killed, "In this machine it ran out of memory.").startswith(
+        "memory"
+    )
+
+
+def test_a_line_that_successes_print_too_shows_no_failure() -> None:
+    rows = tell(
+        run("cargo run stops", said="Linked in 3.1s\n3 stops"),
+        run("rustup target add mips", "Exit code 1\nLinked in 4.0s\nno such target"),
+        "Then we leave it.",
+        run("cargo run times", said="Linked in 2.9s\n5 times"),
+    )
+    assert [error for _, error, _ in rows] == ["no such target"]
 
 
 def test_a_patch_of_codex_is_read() -> None:
