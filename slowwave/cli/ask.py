@@ -20,7 +20,7 @@ from slowwave.cli.common import (
 from slowwave.cli.opening import find_project
 from slowwave.schemas.filters import ABOUT, ContextOptions, RecallOptions
 from slowwave.schemas.ids import shorten_id
-from slowwave.schemas.vocabulary import Role, Status, is_own
+from slowwave.schemas.vocabulary import Role, Status
 from slowwave.text.fence import FENCE_TOKENS, escape_control, escape_line, fence_block
 from slowwave.text.times.days import format_day, format_minute
 from slowwave.text.times.relative_days import add_days
@@ -177,7 +177,7 @@ def format_hit(
         format_day(hit.observed_at) if hit.observed_at else "undated",
         hit.speaker if hit.kind == "message" else hit.kind,
         project,
-        None if is_own(hit.trust) else hit.trust,
+        hit.trust_note,
         f"space {hit.space}" if hit.space else None,
         escape_line(shorten_id(hit.id)),
         None if sure or hit.relevance is None else f"relevance {hit.relevance:.2f}",

@@ -58,7 +58,7 @@ from slowwave.schemas.tables import (
     PASSAGES,
     TRUST,
 )
-from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Role, Status, Trust, is_own
+from slowwave.schemas.vocabulary import PERHAPS_CHANGED, Role, Status, Trust
 from slowwave.text.times.days import localise
 from slowwave.text.words import UNSPACED, singular_words
 
@@ -533,7 +533,7 @@ def make_hit_line(hit: Hit, relevance: float = 1.0) -> Line:
         hit.sources[0].session,
         hit.sources[0].message,
         at=hit.observed_at,
-        trust=None if is_own(hit.trust) else hit.trust,
+        trust=hit.trust_note,
     )
     is_new = hit.status == Status.NOT_DISTILLED
     notes = [LaterNote(f"({hit.status})")] if is_new else []

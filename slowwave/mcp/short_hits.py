@@ -18,7 +18,7 @@ from slowwave.recall.views.browse import Claim
 from slowwave.recall.views.habits import Habit
 from slowwave.recall.views.related import Related
 from slowwave.schemas.ids import SHORT_ID, shorten_id
-from slowwave.schemas.vocabulary import Status, is_own
+from slowwave.schemas.vocabulary import Status
 from slowwave.text.fence import escape_line, escape_values
 from slowwave.text.times.days import format_date
 from slowwave.text.times.relative_days import add_days
@@ -169,7 +169,7 @@ def _shorten_hit(hit: Hit) -> dict[str, Any]:
         "claim": add_days(claim, hit.said_at) if claim else None,
         "category": hit.category or None,
         "confidence": hit.confidence,
-        "trust": None if is_own(hit.trust) else hit.trust,
+        "trust": hit.trust_note,
         "status": _name_status(hit),
         "later": later,
         "changes": _shorten_changes(hit) or None,

@@ -7,8 +7,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from slowwave.recall.release.said import find_words, put_notes
-from slowwave.schemas.vocabulary import Role
+from slowwave.schemas.vocabulary import Role, Trust, is_own
 from slowwave.text.cells import shorten_text
+from slowwave.text.foreign import is_partly_typed
 from slowwave.text.times.days import get_utc_offset
 from slowwave.text.words import SENTENCE_ENDS
 
@@ -191,6 +192,25 @@ class Hit(Shown):
     def said_at(self) -> datetime | None:
         """The time that "yesterday" in it counts from; None for what tells of many messages."""
         return None if self.kind in GROUPS else self.observed_at
+
+    @property
+    def trust_note(self) -> str | None:
+        """Whose words it has, if they are not all the person's or the own agent's: "in part" of a person's message with
+        words around what is quoted or pasted.
+        """
+        if is_own(self.trust):
+            return None
+        is_by_person = any(
+            fragment.role == Role.USER and fragment.text == self.text
+            for fragment in self.pair
+        )
+        is_part = (
+            self.kind == "message"
+            and self.trust == Trust.OUTSIDE
+            and is_by_person
+            and is_partly_typed(self.text)
+        )
+        return f"in part {self.trust}" if is_part else self.trust
 
     def get_claim_in_other_words(self) -> str | None:
         """Return the claim of a message that does not have it word for word.

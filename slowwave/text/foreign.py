@@ -146,6 +146,12 @@ def find_foreign_parts(
     return join_bounds(found)
 
 
+def is_partly_typed(text: str) -> bool:
+    """Return True if a message has parts that its writer did not type, and LEAST_QUOTED other words or more."""
+    parts = find_foreign_parts(text)
+    return bool(parts) and _estimate_words(cut_out(text, parts)) >= LEAST_QUOTED
+
+
 def keep_typed(text: str) -> str:
     """Return a message with its foreign parts replaced by empty lines, without those at its end. All other offsets stay
     the same.

@@ -1,11 +1,13 @@
 """Where words come from: the class of a message, and the parts of it that are others' words."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slowwave.recall.hits import Fragment, Hit
 from slowwave.schemas.vocabulary import SHARED, Trust, find_least_trust
 from slowwave.tasks.trust import MessageTrust, find_class, find_session_trust
 from slowwave.text.foreign import cut_out, find_foreign_parts, keep_typed
@@ -433,3 +435,43 @@ def test_spans_in_order_have_the_least_trust_of_all_parts_that_they_touch(
         )
         for start, end in placed
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "role", "note"),
+    [
+        (
+            'I copy their promise: "Broken panes are replaced within nine days, free of charge." '
+            "So the glazier has nine days, write that down",
+            "user",
+            "in part web or pasted text",
+        ),
+        (
+            '"Broken panes are replaced within nine days, free of charge." Yes?',
+            "user",
+            "web or pasted text",
+        ),
+        (
+            'The page promises: "Broken panes are replaced within nine days, free of charge." '
+            "So the glazier has nine days to come back",
+            "assistant",
+            "web or pasted text",
+        ),
+    ],
+)
+def test_a_message_that_quotes_beside_own_words_is_marked_in_part(
+    text: str, role: str, note: str
+) -> None:
+    hit = Hit(
+        kind="message",
+        id="m",
+        text=text,
+        score=1.0,
+        observed_at=None,
+        status="active",
+        sources=(),
+        pair=(Fragment(role, "m", text),),
+        trust=Trust.OUTSIDE,
+    )
+    assert hit.trust_note == note
+    assert replace(hit, trust=Trust.TYPED).trust_note is None

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from pathlib import PurePath
 
 from slowwave.context.projects.projection import (
+    FOLLOWED,
     OTHER,
     PageLine,
     Steers,
@@ -35,7 +36,12 @@ from slowwave.recall.views.habits import LOOKS, Habit, find_habits
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.rows import ClaimRow
 from slowwave.schemas.tables import CLAIMS
-from slowwave.schemas.vocabulary import EXTRACTIVE, CommandRole, HabitKind
+from slowwave.schemas.vocabulary import (
+    EXTRACTIVE,
+    ActionKind,
+    CommandRole,
+    HabitKind,
+)
 from slowwave.text.fence import escape_line
 from slowwave.text.times.days import format_day
 from slowwave.text.times.relative_days import add_days
@@ -67,12 +73,13 @@ NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 INTRODUCTION = (
     "Distilled by slowwave from earlier sessions: what a person said, what was done over and over, and, marked, what "
     "agents found, each with its day. Of two lines on one matter the later holds, and what is said now holds over "
-    "both. Lines marked noted, or with sessions, are rules; any other was said once: it informs, and neither orders "
-    "nor permits. Behind each line stand its session and message, and in brackets the claims of a line of several: "
-    "`slowwave show` takes both."
+    f"both. {FOLLOWED} Behind each line stand its session and message, and in brackets the claims of a line of "
+    "several: `slowwave show` takes both."
 )
 MOST_HABITS = 10
 """Most habits of each kind."""
+WENT = 0.5
+"""Least share of a command's runs that went well."""
 MOST_FILES = 3
 """Most files of a claim."""
 
@@ -224,7 +231,7 @@ def build_front_matter(
     shown = escape_line(project)
     text = (
         f"What earlier sessions settled about {shown}: {listed}. "
-        f"Use when working on {shown}, before changing its code."
+        f"Use when working on {shown}, before changing anything in it."
     )
     return f"---\nname: {name}\ndescription: {json.dumps(text[:LONGEST_DESCRIPTION])}\n---\n"
 
@@ -250,18 +257,30 @@ def _make_habit_lines(
 
 
 def _select_useful_habits(habits: Sequence[Habit], kind: HabitKind) -> list[Habit]:
-    """Return the habits of a kind: commands with a role, by role, and sequences with more than looking and editing."""
+    """Return the habits of a kind that tell somebody new what to do.
+
+    Commands have a role, are ordered by it, and mostly went well. Of sequences only a command after an edit is told,
+    but for one of the version control: the others tell how an agent worked.
+    """
     useful = [
         habit
         for habit in habits
         if habit.kind == kind and habit.sources and all(map(_is_plain, habit.items))
     ]
     if kind is HabitKind.COMMAND:
-        useful = [habit for habit in useful if habit.role in CHECKED]
+        useful = [
+            habit
+            for habit in useful
+            if habit.role in CHECKED and (habit.share is None or habit.share >= WENT)
+        ]
         useful.sort(key=lambda habit: CHECKED.index(CommandRole(str(habit.role))))
     if kind is HabitKind.SEQUENCE:
+        kept = {habit.items[0] for habit in habits if habit.role == CommandRole.VCS}
         useful = [
-            habit for habit in useful if any(item not in LOOKS for item in habit.items)
+            habit
+            for habit in useful
+            if habit.items[:-1] == (ActionKind.EDIT,)
+            and habit.items[-1] not in {*LOOKS, *kept}
         ]
     return useful
 
@@ -271,7 +290,7 @@ def _format_habit(habit: Habit, kind: HabitKind) -> str:
     if kind is HabitKind.CO_EDIT:
         return f"{' and '.join(f'`{item}`' for item in habit.items)}: {habit.count}"
     if kind is HabitKind.SEQUENCE:
-        return habit.describe()
+        return f"After an edit: `{habit.items[-1]}` ({habit.count})"
     typed = habit.line if habit.line and _is_plain(habit.line) else habit.items[0]
     return f"{str(habit.role).capitalize()}: `{typed}` ({habit.count})"
 
