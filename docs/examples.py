@@ -59,7 +59,7 @@ def render_examples(store: Path) -> dict[Path, str]:
 
 def render_answer(store: Path) -> str:
     """Return a question and its answer as a block of Markdown, long lines wrapped."""
-    lines = [f'$ .venv/bin/slowwave recall "{QUESTION}" -k 2 {OF_DEMO}']
+    lines = [f'$ slowwave recall "{QUESTION}" -k 2 {OF_DEMO}']
     for line in run_command(store, *RECALL).splitlines():
         lines += textwrap.wrap(line, WIDTH, subsequent_indent="   ") or [""]
     return "\n".join(["```console", *lines, "```"])

@@ -55,6 +55,7 @@ from slowwave.tasks.habits.task import find_habits
 from slowwave.tasks.ingest.formats.registry import (
     check_paths,
     find_installed,
+    list_read_folders,
     list_searched,
 )
 from slowwave.tasks.ingest.task import read_transcripts
@@ -169,6 +170,8 @@ def run_night(
         roots = list_roots(job, paths)
         if not roots:
             report.searched = list_searched(Path.home())
+        elif not paths:
+            report.read_folders = list_read_folders(Path.home())
         run_step(job, report, read_transcripts, roots, paths, check_all)
         if settings.retention.has_limits:
             run_step(job, report, forget_due)

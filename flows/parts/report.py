@@ -67,6 +67,8 @@ class RunReport:
     next_command: str = ""
     searched: list[str] = field(default_factory=list)
     """Where transcripts were looked for, a line each, if there was none anywhere."""
+    read_folders: list[str] = field(default_factory=list)
+    """The tools' folders that were read, if no path was named."""
     is_released: bool = True
     """Whether there is a release, from this run or an earlier one."""
 
@@ -231,6 +233,8 @@ class RunReport:
             return
         later = self.release is not None and self.release.number > 1
         self.closing = [f"New: {self.news}."]
+        if self.read_folders:
+            self.closing.append(f"Read: {', '.join(self.read_folders)}.")
         views, before = open_views(self.release, store)
         if views:
             new, old = views

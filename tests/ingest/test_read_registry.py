@@ -11,6 +11,7 @@ from slowwave.tasks.ingest.formats.registry import (
     detect_reader,
     find_files,
     find_installed,
+    list_read_folders,
     load_readers,
 )
 from slowwave.tasks.ingest.parsing.lines import sort_paths
@@ -205,6 +206,10 @@ def test_installed_tools_are_found(
         ("pi", "1_x.jsonl"),
         ("qwen-code", "q.jsonl"),
     ]
+    told = list_read_folders(tmp_path)
+    assert "~/.claude/projects (claude-code)" in told
+    assert "~/.codex/sessions (codex)" in told
+    assert len(told) == len({folder.partition(" ")[0] for folder in told}) > 10
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ our own (docs/plugins.md).
 
 import logging
 import os
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -299,6 +300,27 @@ def find_installed(home: Path) -> list[tuple[Reader, Path]]:
     return sorted(
         ((reader, path) for path, reader in readers.items()),
         key=lambda pair: (pair[0].name, pair[1]),
+    )
+
+
+def list_read_folders(home: Path) -> list[str]:
+    """Return the folders of tools on this machine that have transcripts, each with its tools' names; below the home
+    folder as a shell has them.
+    """
+    tools = defaultdict[Path, set[str]](set)
+    for reader, path in find_installed(home):
+        roots = [place.root for place in reader.locations(home)]
+        holders = [root for root in roots if path.is_relative_to(root)]
+        tools[max(holders, key=lambda root: len(root.parts))].add(reader.name)
+    return [
+        f"{_shorten_home(folder, home)} ({', '.join(sorted(names))})"
+        for folder, names in sorted(tools.items())
+    ]
+
+
+def _shorten_home(folder: Path, home: Path) -> str:
+    return (
+        f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
     )
 
 
