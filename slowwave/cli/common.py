@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -59,6 +60,13 @@ ERR = Terminal(stderr=True)
 
 PROGRAM = "slowwave"
 """The name of the command."""
+SHORT_CELL = 24
+"""Characters up to which a value of a table stands in a line with others, where the table is too wide."""
+HIGHEST_ROW = 4
+FEW_ROWS = 3
+"""Most lines of a row of a table on average, and rows from which that counts."""
+WIDEST = 10_000
+"""Columns that no table needs."""
 INCOMPLETE = 3
 """Exit status of a run that released what it could."""
 HELD = 4
@@ -338,7 +346,10 @@ def print_json(data: object) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> None:
-    """Print rows as a table with their keys as headings; numbers are aligned right. There must be at least one row."""
+    """Print rows as a table with their keys as headings; numbers are aligned right. There must be at least one row.
+
+    A table whose words do not fit on the screen, or whose rows are high, is printed row by row instead.
+    """
     from slowwave.text.cells import format_cell
 
     columns = [
@@ -351,9 +362,48 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str | None = None) -> 
         for name in rows[0]
     ]
     table = Table(*columns, title=title, title_justify="left")
+    cells = [{name: format_cell(value) for name, value in row.items()} for row in rows]
+    for row in cells:
+        table.add_row(*row.values())
+    if _is_readable(table):
+        OUT.print(table)
+        return
+    for line in _list_records(cells, title):
+        OUT.print(line)
+
+
+def _is_readable(table: Table) -> bool:
+    """Return True if the words of a table fit on the screen, and its rows are not too high."""
+    wide = OUT.measure(table, options=OUT.options.update(width=WIDEST))
+    is_high = len(OUT.render_lines(table, pad=False)) > HIGHEST_ROW * table.row_count
+    return wide.minimum <= OUT.width and (not is_high or table.row_count < FEW_ROWS)
+
+
+def _list_records(
+    rows: Sequence[Mapping[str, str]], title: str | None
+) -> Iterator[str]:
+    """Yield the lines of a table whose words are too wide for the screen: of each row its short values in one line,
+    then each column of long ones.
+    """
+    if title:
+        yield title
+    columns = {name: max(len(row[name]) for row in rows) for name in rows[0]}
+    short = [name for name, chars in columns.items() if chars <= SHORT_CELL]
     for row in rows:
-        table.add_row(*map(format_cell, row.values()))
-    OUT.print(table)
+        facts = [f"{name} {row[name]}" for name in short if row[name]]
+        long = [name for name in columns if name not in short and row[name]]
+        yield from fill(
+            " · ".join(facts), OUT.width, subsequent_indent="  "
+        ).splitlines()
+        for name in long:
+            yield from fill(
+                f"{name}: {row[name]}",
+                OUT.width,
+                initial_indent="  ",
+                subsequent_indent="    ",
+            ).splitlines()
+        if long:
+            yield ""
 
 
 def print_warnings(warnings: Iterable[str]) -> None:
