@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -26,7 +27,7 @@ from slowwave.schemas.tables import ACTIONS, CLAIMS, PATTERNS
 from slowwave.store.publishing import publish
 from slowwave.store.store import Store
 from slowwave.tasks.llm.fence import has_injection
-from tests.recall_store import add, build, claim_row
+from tests.recall_store import START, add, build, claim_row
 from tests.talk_files import session
 
 TIDEPOOL = "/home/ada/tidepool"
@@ -217,6 +218,34 @@ def test_a_models_reasons_are_told_and_nothing_that_steers(tmp_path: Path) -> No
         "Test: `make check` (3 times in 3 turns)",
         "Test: `pytest -q` (3 times in 3 turns)",
     ]
+
+
+@pytest.mark.parametrize("likely", [None, 0.3])
+def test_a_less_sure_neighbour_that_a_later_claim_may_have_changed_is_left_out(
+    likely: float | None, tmp_path: Path
+) -> None:
+    made = build(tmp_path / "store", index=False)
+    why, rule = (
+        "Bob's parser chokes on Windows line endings",
+        "normalise them before splitting",
+    )
+    more = {"trust": "typed", "category": "convention", "session_id": "hash-ses-a"}
+    chain = {"chain_id": "o-new", "chain_at": START + timedelta(days=9)}
+    changed = {**chain, "chain_likely": likely} if likely else {}
+    add(
+        made,
+        CLAIMS,
+        [
+            claim_row("o-why", why, why, "ses-a-m2", **more, confidence=0.3, **changed),
+            claim_row("o-rule", rule, rule, "ses-a-m2", **more),
+        ],
+    )
+    publish(made, "run", "hash-384")
+    told = collect_skill_lines(
+        Memory.open(made.root).get_view(), {"api"}, has_injection
+    )
+    (line,) = [one.text for one in told if rule in one.text]
+    assert (why in line) is (likely is None)
 
 
 def test_a_trap_that_an_agent_found_is_told_apart_once_a_second_session_bears_it_out(

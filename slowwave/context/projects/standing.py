@@ -28,7 +28,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.context.rendering import LineSource, Speaker, ToldPart, add_ids
-from slowwave.recall.release.view import View, is_perhaps_changed, is_superseded
+from slowwave.recall.release.view import (
+    View,
+    is_changed,
+    is_perhaps_changed,
+    is_superseded,
+)
 from slowwave.schemas.rows import ClaimRow, MessageRow
 from slowwave.schemas.tables import CHAIN, CLAIMS, GATES, MESSAGES, TRUST
 from slowwave.schemas.vocabulary import (
@@ -337,7 +342,8 @@ def join_by_message(
     """Return the claims; those of one message are one, in its order and at the place of the first.
 
     Less sure claims of the message that stand next to one are shown with it if they `may_join`: of "30 minutes are too
-    short. slots are 45 from now on" the reason is often surer than the decision. Words that the message has between two
+    short. slots are 45 from now on" the reason is often surer than the decision. One that a later claim may have
+    changed, however unlikely, is left out. Words that the message has between two
     claims are "…". A claim stays by itself if it isn't in the message word for word, is a rule, or the code no longer
     bears it out. Joined claims have the first heading that one has. Words of the message that no longer hold are left
     out. A line of several claims says which words are whose (`StandingClaim.parts`).
@@ -476,7 +482,7 @@ def _find_typed(
     for row in rows:
         message = next(iter(row["message_ids"] or ()), "")
         summary = " ".join(row["summary"].split())
-        is_typed = row[TRUST] == Trust.TYPED and not is_perhaps_changed(row)
+        is_typed = row[TRUST] == Trust.TYPED and not is_changed(row)
         words = (word_claim(row), summary) if is_typed else ()
         lost = gone.get(message, ())
         for said in words:
