@@ -117,6 +117,20 @@ def list_roots(job: Job, paths: list[Path]) -> list[Path]:
     return [*(paths or collect_transcript_roots()), *find_talk_logs(job.store.dir)]
 
 
+def _note_folders(
+    report: RunReport,
+    roots: Sequence[Path],
+    paths: Sequence[Path],
+) -> None:
+    """Note the folders of tools that are read if no path is named, and where transcripts were searched if there are
+    none.
+    """
+    if not roots:
+        report.searched = list_searched(Path.home())
+    elif not paths:
+        report.read_folders = list_read_folders(Path.home())
+
+
 def _report_idle_steps(settings: Settings) -> list[StepReport]:
     """Return the reports of the steps after reading, in a night that has nothing new."""
     steps = (*STEPS, publish_release)
@@ -168,10 +182,7 @@ def run_night(
         quarantine_candidate(job, report)
         erase_plans(job, report)
         roots = list_roots(job, paths)
-        if not roots:
-            report.searched = list_searched(Path.home())
-        elif not paths:
-            report.read_folders = list_read_folders(Path.home())
+        _note_folders(report, roots, paths)
         run_step(job, report, read_transcripts, roots, paths, check_all)
         if settings.retention.has_limits:
             run_step(job, report, forget_due)

@@ -729,8 +729,8 @@ def _build(
 
 
 def _drop_usual(failed: Move, moves: Sequence[Move]) -> str:
-    """Return what failed said, without lines that something else said as it went well, but for their figures; all of it
-    if nothing is left.
+    """Return the output of a failed move without lines that a successful one printed too, but for their figures; all of
+    it if nothing is left.
     """
     usual = {
         _mask_figures(line)

@@ -257,10 +257,10 @@ def _make_habit_lines(
 
 
 def _select_useful_habits(habits: Sequence[Habit], kind: HabitKind) -> list[Habit]:
-    """Return the habits of a kind that tell somebody new what to do.
+    """Return the habits of a kind from which somebody new sees what to do.
 
-    Commands have a role, are ordered by it, and mostly went well. Of sequences only a command after an edit is told,
-    but for one of the version control: the others tell how an agent worked.
+    Commands have a role, are ordered by it, and mostly went well. Of sequences only those of a command after an edit
+    are kept, without version control: the others show how an agent worked.
     """
     useful = [
         habit

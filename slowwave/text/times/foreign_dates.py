@@ -545,11 +545,12 @@ def _find_directed(lowered: str, language: str) -> Iterator[TimeName]:
     for which, pattern in directions.patterns.items():
         for match in pattern.finditer(lowered):
             name = directions.named[match["after"] or match["before"]]
-            words = (name, which) if which == "after next" else (which, name)
+            english = f"{name} {which}" if which == "after next" else f"{which} {name}"
             end = match.end()
             if week_end := _find_week_end(match, directions):
-                words, end = (which, "week", name), week_end
-            yield TimeName(" ".join(words), lowered[match.start() : end], match.start())
+                english = f"{which} week {name}"
+                end = week_end
+            yield TimeName(english, lowered[match.start() : end], match.start())
 
 
 def _find_week_end(match: re.Match[str], directions: Directions) -> int | None:

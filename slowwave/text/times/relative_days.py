@@ -296,6 +296,7 @@ def _note(
     is_count: bool = False,
     first: date | None = None,
     is_rough: bool = False,
+    monday: date | None = None,
 ) -> RelativeDay:
     """Return the matched words with their date."""
     return RelativeDay(
@@ -305,6 +306,7 @@ def _note(
         is_count=is_count,
         first=first,
         is_rough=is_rough,
+        monday=monday,
     )
 
 
