@@ -93,7 +93,7 @@ def check_claims(job: Job) -> StepReport:
             )
         for look in looks:
             report.kinds[CountByKind.CHECKS].update(look.rows["result"].to_pylist())
-        looks.append(_look_at_tags(job, roots, away, done, key))
+        looks.append(_look_at_tags(job=job, roots=roots, away=away, done=done, key=key))
         report.rows_out = _replace(store, looks)
         # mark last
         _mark(store, dict(ChainMap(*(dict(look.marks) for look in looks))), done)
@@ -108,7 +108,13 @@ def _look_at_tags(
     key: str,
 ) -> Look:
     """Return the rows of the tags of checkouts. The earlier ones of a workspace that can't be read still count."""
-    tags = find_tags(_read_tags(job.store), roots, done, job.now, key)
+    tags = find_tags(
+        earlier=_read_tags(job.store),
+        roots=roots,
+        known=done,
+        now=job.now,
+        step_key=key,
+    )
     unread = {*tags.unread, *map(compute_tags_id, away)}
     marks = dict.fromkeys([*tags.places, *unread.intersection(done)], LastState(TAGS))
     return Look(marks, tags.build_table(), left_alone=frozenset(unread))
