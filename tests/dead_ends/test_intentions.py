@@ -403,7 +403,15 @@ def test_a_reason_belongs_to_the_part_before_it() -> None:
         ("when Lena is back ask her", "Shown when Lena is named."),
         (
             "once we're at celery again set acks",
-            "Shown when the conversation mentions celery or acks.",
+            "Shown when the conversation mentions celery.",
+        ),
+        (
+            "when the green button is due, drop it",
+            "Shown when the conversation mentions some of green or button or due.",
+        ),
+        (
+            "the lists cant be hungarian obviously",
+            "Shown when the conversation mentions hungarian.",
         ),
         ("once node 22 is in, drop tsx", "Shown when node 22 comes up."),
         ("do it", "Not tied to a time or an event."),
@@ -413,6 +421,18 @@ def test_a_stranger_is_told_when_it_will_be_told(said: str, moment: str) -> None
     talk = ProjectTalk(1, frozenset(), {})
     one = read_waits(intend(text=said), said, talk)
     assert replace(one, text=said).moment == moment
+
+
+def test_a_day_of_the_month_is_in_the_month_that_the_part_before_it_names() -> None:
+    talk = ProjectTalk(0, frozenset(), {})
+    said = "Orsi comes 4 july to Leeds with the night train, she goes home again early on the 9th with her father"
+    assert [part.due for part in read_line(intend(), said, talk)] == [
+        "2026-07-04",
+        "2026-07-09",
+    ]
+    later = "Orsi comes 4 july to Leeds with the night train, tomorrow we have to ask her whether walnuts hurt"
+    [_, asked] = read_line(intend(), later, talk)
+    assert asked.due == "2026-05-07"
 
 
 def test_parts_wait_for_themselves() -> None:
@@ -740,3 +760,30 @@ def test_a_courtesy_that_names_a_day_is_no_intention(
     run_night([path], settings)
     open_ones = Memory.open(settings.store).intentions(HERE)
     assert [one.due for one in open_ones] == [day.isoformat()]
+
+
+def test_a_number_says_nothing_of_what_came_of_a_plan(tmp_path: Path) -> None:
+    said = [
+        "after the 1.4 tag drop the 2 old offers lists, the gardeners app doesnt call them any more",
+        "so the age: show 'harvest 2024' and not '2 years old', people trust the year more",
+    ]
+    rows = [
+        {
+            "session_id": f"s{number}",
+            "message_id": f"{number}-{minute}",
+            "role": role,
+            "content": content,
+            "ts": f"2026-05-0{4 + number}T09:0{minute}:00Z",
+            "workspace": HERE,
+        }
+        for number, text in enumerate(said)
+        for minute, (role, content) in enumerate(
+            [("user", text), ("assistant", "Noted."), ("user", "Run the tests.")]
+        )
+    ]
+    path = tmp_path / "talk.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    settings = Settings(store=tmp_path / "store", keywords={"top": 0})
+    run_night([path], settings)
+    [plan] = Memory.open(settings.store).intentions(HERE)
+    assert plan.versions == (("", "1.4"),)

@@ -56,6 +56,7 @@ from slowwave.text.rarity import ENGLISH_LEXICON, Lexicon, get_lexicon, weigh_wo
 from slowwave.text.times.coming_days import find_coming_day
 from slowwave.text.times.days import format_day
 from slowwave.text.words import (
+    STOP,
     TERM,
     UNITS,
     WORD,
@@ -128,6 +129,8 @@ SETS = re.compile(r"[=:@^~\"']|version")
 TAGGED = re.compile(r"(?:(?P<name>.+)[-_/@])?v?(?P<number>\d+(?:\.\d+)*)")
 """A tag of a version: v2.4.0, harbor@2.4.0, release/2.4."""
 ARROW = re.compile("→|->|=>")
+UNSIGNED = frozenset(word.replace("'", "") for word in STOP if word.endswith("'t"))
+"""Negations that are typed without their sign: "cant". They tell no topic."""
 OFTEN = 0.1
 """Share of a project's claims from which a word that they have tells nothing."""
 FEW = 3
@@ -195,14 +198,15 @@ class Intention(Shown):
         if self.due:
             return f"Due on {format_day(datetime.fromisoformat(self.due))}."
         versions = [" ".join(filter(None, version)) for version in self.versions]
+        topic = [self._spell(word) for word in self.topic]
+        # the others are only enough together
+        telling = [self._spell(word) for word in self._list_enough()]
         waits = [
             ("{} is edited", self.files),
             ("{} comes up", versions),
             ("{} is named", [self._spell(name) for name in self.names]),
-            (
-                "the conversation mentions {}",
-                [self._spell(word) for word in self.topic],
-            ),
+            ("the conversation mentions {}", telling),
+            ("the conversation mentions some of {}", [] if telling else topic),
         ]
         waits_for = [form.format(" or ".join(what)) for form, what in waits if what]
         if not waits_for:
@@ -306,10 +310,14 @@ class Intention(Shown):
             *self.names,
             *self._list_titles(),
             *self._list_products(),
-            *(word for word in self.topic if self.lexicon.weigh(word) >= self.least),
+            *self._list_enough(),
         ]
         pattern = "|".join(map(re.escape, waits)) or "(?!)"
         return re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
+
+    def _list_enough(self) -> list[str]:
+        """Return the words that name its topic by themselves."""
+        return [word for word in self.topic if self.lexicon.weigh(word) >= self.least]
 
     def _has_most(self, words: Sequence[str], stems: Set[str], least: int) -> bool:
         """Return True if the stems have more than half of the words' rarity, and at least so many of the words."""
@@ -665,13 +673,15 @@ class _SaidClaim:
             return False
         if (own.source.at or EARLIEST) <= (earlier.source.at or EARLIEST):
             return False
-        # who names the file that a plan waits for says nothing of what came of it
-        words = extract_content_words(FILE.sub(" ", earlier.text))
+        # who names the file or the version that a plan waits for says nothing of what came of it
+        words = [
+            word
+            for word in extract_content_words(FILE.sub(" ", earlier.text))
+            if not word.isdigit()
+        ]
         lexicon = get_lexicon(find_text_language(earlier.text) or language)
-        if plan.is_sure:
-            return _weigh_stems(words, self.stems, lexicon) >= ANSWERED
-        words = [word for word in words if not word.isdigit()]
-        return _weigh_stems(words, self.stems, lexicon) >= ENOUGH
+        least = ANSWERED if plan.is_sure else ENOUGH
+        return _weigh_stems(words, self.stems, lexicon) >= least
 
 
 def list_said(view: View, intentions: Sequence[Intention]) -> list[MessageRow]:
@@ -999,7 +1009,32 @@ def read_line(
         groups[-1].append(part)
         is_certain = is_certain or names_it
     parts = [",".join(group) for group in groups]
-    return [read_waits(one, part, talk, is_sure=is_sure) for part in parts]
+    found: list[Intention] = []
+    named: date | None = None
+    for part in parts:
+        waits = _set_month(read_waits(one, part, talk, is_sure=is_sure), named, talk)
+        named = date.fromisoformat(waits.due) if waits.due else named
+        found.append(waits)
+    return found
+
+
+def _set_month(one: Intention, named: date | None, talk: ProjectTalk) -> Intention:
+    """Return a part that names a day of the month ("the 9th") with its day in the month that a part before it named.
+
+    Of other days, a count from that month gives another day of the month.
+
+    Args:
+        one: the part.
+        named: the day that a part before it named.
+        talk: of the store.
+    """
+    if named is None or one.due is None or one.said_at is None:
+        return one
+    at = datetime.combine(named, one.said_at.timetz())
+    due = find_coming_day(one.text, at, of_plan=True)
+    day = date.fromisoformat(one.due).day
+    is_same = due is not None and (due.month, due.day) == (named.month, day)
+    return _set_due(one, due, talk) if is_same else one
 
 
 def read_waits(
@@ -1049,7 +1084,9 @@ def read_words(one: Intention, part: str, talk: ProjectTalk) -> Intention:
     words = [
         word
         for word in said
-        if lexicon.stem(word) not in talk.often and lexicon.weigh(word) >= LEAST
+        if lexicon.stem(word) not in talk.often
+        and lexicon.weigh(word) >= LEAST
+        and word not in UNSIGNED
     ]
     rare = {word for word in words if lexicon.weigh(word) >= ENOUGH}
     is_counted = lexicon.is_counted or (
