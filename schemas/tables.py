@@ -593,18 +593,22 @@ DEAD_ENDS: "Table[rows.DeadEndRow]" = Table(
         string_field("dead_end_id", "hash of the message that tried it"),
         string_field("session_id", null=False),
         string_field("workspace"),
-        string_field("kind", "edit or run", null=False),
+        string_field(
+            "kind", "edit, run, check, or words: a refused proposal", null=False
+        ),
         string_field("path", "of an edit its file, from the project's folder on"),
         string_field(
             "attempt",
-            "the command, or the first line that the edit added, redacted",
+            "the command, the first line that the edit added, or the proposal, redacted",
             null=False,
         ),
         pa.field(
             "words",
             STRINGS,
             nullable=False,
-            metadata=mean("of a command its words; of an edit the names that it added"),
+            metadata=mean(
+                "of a command its words; of an edit the names that it added; of a proposal the names that were refused"
+            ),
         ),
         string_field("attempt_id", "the message that tried it -> messages", null=False),
         string_field(

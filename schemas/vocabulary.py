@@ -83,6 +83,8 @@ class LedgerKind(StrEnum):
     JUDGEMENT = "judgement"
 
 
+PROPOSED = "words"
+"""The kind of a dead end that was only proposed, in words."""
 LONGEST = 300
 """Most characters of a claim that is shown unasked: a longer one is a log or a report that somebody pasted."""
 PERHAPS_CHANGED = 0.4

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from slowwave.tasks.dead_ends.find import find_in_session
-from slowwave.tasks.dead_ends.moves import read_moves
+from slowwave.tasks.dead_ends.moves import Move, read_moves
 from slowwave.tasks.dead_ends.rows import build_rows
 
 HERE = "/home/ada/harbor"
@@ -26,6 +26,12 @@ def edit(path: str, old: str, new: str, error: str | None = None) -> Step:
 
 def find(*steps: Step | str) -> list[dict[str, Any]]:
     """Rows of the dead ends of a session; a text is what a person says."""
+    session = {"session_id": "s", "workspace": HERE}
+    return build_rows(session, find_in_session(read_session(*steps)), "k")
+
+
+def read_session(*steps: Step | str) -> list[Move]:
+    """The moves of a session; a text is what a person says, and a step without a tool what the model does."""
     messages = []
     for number, step in enumerate(steps):
         row = {"message_id": f"m{number}", "ts": None, "text": "", "origin": "model"}
@@ -33,6 +39,9 @@ def find(*steps: Step | str) -> list[dict[str, Any]]:
             messages.append({**row, "origin": "human", "text": step, "blocks": []})
             continue
         tool, given, error, *said = step
+        if not tool:
+            messages.append({**row, "text": given, "blocks": []})
+            continue
         call = {"type": "tool_call", "name": tool, "text": json.dumps(given)}
         result = {
             "type": "tool_result",
@@ -42,5 +51,4 @@ def find(*steps: Step | str) -> list[dict[str, Any]]:
         }
         blocks = [{**block, "call_id": f"c{number}"} for block in (call, result)]
         messages.append({**row, "blocks": blocks})
-    session = {"session_id": "s", "workspace": HERE}
-    return build_rows(session, find_in_session(read_moves(messages, HERE)), "k")
+    return read_moves(messages, HERE)

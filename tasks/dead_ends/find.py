@@ -5,11 +5,12 @@
 2. What the person refused: a call, or what the turn before did where the next turn does otherwise.
 3. A command that failed, never worked in the session, and was left.
 4. Options of a test or a build that failed, if it passed next without them.
+5. What the model proposed in words and the person refused by its name.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 
@@ -18,8 +19,10 @@ from rapidfuzz.distance import DamerauLevenshtein
 
 from slowwave.schemas.vocabulary import CommandRole
 from slowwave.tasks.dead_ends.moves import Move, MoveKind, match_program
-from slowwave.tasks.observe.coding import REFUSAL
-from slowwave.text.rarity import weigh_word
+from slowwave.tasks.observe.coding import PROPOSAL, REFUSAL
+from slowwave.text.rarity import get_lexicon, weigh_word
+from slowwave.text.sentences import split_sentences
+from slowwave.text.words import TERM, extract_content_words, find_text_language
 
 GONE = 0.6
 """Share of the names that an edit brought in of which another edit has to take out at least so much to undo it."""
@@ -33,6 +36,11 @@ REWRITTEN = 5
 """Names from which an edit counts as written anew if most of them go, though nothing comes back."""
 REFUSING = 200
 """Characters of what a person says in which a refusal stands."""
+CLAUSE_END = re.compile(r"[.,;:!?\n(—]")
+"""What ends the clause that names what is refused."""
+RARE = 3.0
+SELDOM = 6.5
+"""Rarity of a word with a capital, and of another one, from which it is the name of something."""
 FLAGS = re.compile(r"-[A-Za-z]{1,3}")
 """Options of a letter each: how much is shown, mostly."""
 TYPO = 2
@@ -78,6 +86,7 @@ def find_in_session(moves: Sequence[Move]) -> list[DeadEnd]:
     refused = [*_find_refused(moves, explained)]
     explained.update(start for start, _, _ in refused)
     failed = [*_find_failed(moves, explained), *_find_options(moves)]
+    failed += _find_refused_words(moves)
     found: dict[str, tuple[int, DeadEnd]] = {}
     for start, end, dead_end in (*undone, *refused, *failed):
         if not _worked_later(
@@ -172,6 +181,8 @@ def _list_added(move: Move) -> set[str]:
 
 def _is_alike(attempt: Move, other: Move) -> bool:
     """Return True if two moves are one approach: the same command, or an edit of the same file with the same names."""
+    if attempt.kind is MoveKind.WORDS:
+        return other.brings_in(attempt.words)
     if attempt.kind is not other.kind:
         return False
     if attempt.kind is MoveKind.EDIT:
@@ -570,6 +581,40 @@ def _replaces(attempt: Move, other: Move) -> bool:
         and other.kind is MoveKind.RUN
         and attempt.words[:1] == other.words[:1]
         and not is_same_way(attempt, other)
+    )
+
+
+def _find_refused_words(moves: Sequence[Move]) -> Iterator[Place]:
+    """Yield the proposals that the model made in words, and that the person's next words refuse by name."""
+    for at, (before, move) in enumerate(pairwise(moves)):
+        is_answer = before.kind is MoveKind.MODEL and move.kind is MoveKind.PERSON
+        refusal = REFUSAL.match(move.line) if is_answer else None
+        if refusal is None:
+            continue
+        clause = CLAUSE_END.split(move.line[refusal.end() :][:REFUSING])[0]
+        for sentence in split_sentences(before.line):
+            line = before.line[sentence.start : sentence.end]
+            names = _list_names(line, clause)
+            if names and (line.endswith(("?", "？")) or PROPOSAL.search(line)):
+                built = _build(moves=moves, tried=[at], failure=at + 1, instead=None)
+                attempt = replace(before, kind=MoveKind.WORDS, line=line, words=names)
+                refused = replace(built, attempt=attempt, words=names, after="")
+                yield at, at + 1, refused
+
+
+def _list_names(line: str, clause: str) -> tuple[str, ...]:
+    """Return the names in a sentence that a clause has too, in lower case: rare words, or words with a capital."""
+    lexicon = get_lexicon(find_text_language(line))
+    said = set(map(lexicon.stem, extract_content_words(clause)))
+    inside = TERM.findall(line)[1:]
+    capitals = {word.casefold() for word in inside if word[0].isupper()}
+    named = set[str]() if lexicon.has_capital_nouns else capitals
+    return tuple(
+        word
+        for word in extract_content_words(line)
+        if lexicon.stem(word) in said
+        and lexicon.weigh(word) >= (RARE if word in named else SELDOM)
+        and not word.isdigit()
     )
 
 

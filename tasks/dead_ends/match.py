@@ -33,8 +33,6 @@ SELDOM = 6.5
 """Rarity of the words together by which a prompt names a command, at least."""
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|_")
 """Where a name has another word: lruCache, lru_cache."""
-PROSE = (".md", ".rst", ".txt", ".adoc", "")
-"""Endings of files in which a dependency may be named without being used."""
 IMPORTED = (
     r"^import (?:[\w.]+(?: as \w+)?, ?)*%(name)s(?:\.[\w.]+)?(?: as \w+)?(?:,.*)?;?$"
     r"|^from %(name)s(?:\.[\w.]+)? import\b"
@@ -98,6 +96,8 @@ def _list_plain(words: Sequence[str]) -> list[str]:
 def measure_likeness(move: Move, row: DeadEndRow) -> float:
     """Return the share of a dead end's approach that a move has, 0 to 1."""
     words = tuple(row["words"])
+    if row["kind"] == MoveKind.WORDS:
+        return float(move.brings_in(words))
     if row["kind"] == MoveKind.EDIT:
         return _compare_edit(move, row)
     if row["kind"] == MoveKind.CHECK:
@@ -136,7 +136,7 @@ def _is_of_those_that_worked(
 
 def _uses(move: Move, names: Collection[str]) -> bool:
     """Return True if an edit of code brings in a line that imports a dependency."""
-    if PurePosixPath(move.path or "").suffix in PROSE:
+    if move.is_prose:
         return False
     patterns = [re.compile(IMPORTED % {"name": re.escape(name)}) for name in names]
     lines = move.list_fresh_lines()

@@ -2,12 +2,12 @@
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from slowwave.schemas.tool_calls import (
@@ -21,7 +21,7 @@ from slowwave.schemas.tool_calls import (
     parse_arguments,
     split_patch,
 )
-from slowwave.schemas.vocabulary import ActionKind, CommandRole, Origin
+from slowwave.schemas.vocabulary import PROPOSED, ActionKind, CommandRole, Origin
 from slowwave.tasks.habits.calls import locate, read_call
 from slowwave.tasks.habits.commands import (
     count_wrappers,
@@ -43,6 +43,8 @@ SUBSTITUTION = re.compile(
     r"(?P<new>(?:\\.|(?!(?P=mark)).)*)(?P=mark)"
 )
 """What `sed` replaces, and by what."""
+PROSE = (".md", ".rst", ".txt", ".adoc", "")
+"""Endings of files in which a dependency may be named without being used."""
 COMPUTED = ("$(", "`", "<(")
 """Signs of a script that a shell fills in."""
 REJECTED = "The user doesn't want to proceed with this tool use"
@@ -67,6 +69,8 @@ class MoveKind(StrEnum):
     COMMIT = "commit"
     PERSON = "person"
     MODEL = "model"
+    WORDS = PROPOSED
+    """A proposal that the model made in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,20 @@ class Move:
         known = {line.strip() for line in self.old.splitlines()} | {""}
         fresh = (line.strip() for line in self.text.splitlines())
         return [line for line in fresh if line not in known]
+
+    def brings_in(self, names: Collection[str]) -> bool:
+        """Return True if a command has one of some names, or an edit of code brings it in; in lower case."""
+        given = set[str]()
+        if self.kind in (MoveKind.RUN, MoveKind.CHECK):
+            given = set(TOKEN.findall(" ".join(self.words).casefold()))
+        elif self.kind is MoveKind.EDIT and not self.is_prose:
+            given = {name.casefold() for name in self.added}
+        return any(given.issuperset(TOKEN.findall(name)) for name in names)
+
+    @property
+    def is_prose(self) -> bool:
+        """Return True if its file is text for people, by its ending."""
+        return PurePosixPath(self.path or "").suffix in PROSE
 
 
 @cache

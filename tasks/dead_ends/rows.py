@@ -134,10 +134,15 @@ def find_where_worked(
     """
     left = {one.attempt.message for one in own}
     names = frozenset(row["words"])
+    in_words = row["kind"] == MoveKind.WORDS
     for move in moves:
-        if not move.ok or move.message in left or move.kind != row["kind"]:
+        if not move.ok or move.message in left:
             continue
         if row["at"] and move.at and move.at <= row["at"]:
+            continue
+        if in_words and move.brings_in(names):
+            return True
+        if move.kind != row["kind"]:
             continue
         if move.kind in (MoveKind.RUN, MoveKind.CHECK) and [*move.words] == [
             *row["words"]

@@ -169,3 +169,24 @@ def test_a_release_of_before_has_none(
     assert DEAD_ENDS.name not in release.versions
     assert Memory.open(settings.store).dead_ends() == []
     assert ask(settings, DEDUPE) == ""
+
+
+def test_a_refused_proposal_is_shown_warned_of_and_forgotten(tmp_path: Path) -> None:
+    settings = Settings(
+        store=tmp_path / "store", encoder="hash-384", keywords={"top": 0}
+    )
+    quill = SESSIONS.parent / "newcomers" / "quill"
+    run_night([next(quill.glob("6eb18991*.jsonl"))], settings)
+    [row] = read_rows(settings)
+    assert (row["kind"], row["words"]) == ("words", ["bun"])
+    [one] = Memory.open(settings.store).dead_ends()
+    assert "Shall I move the project to Bun?; refused: no bun." in one.describe()
+    assert one.describe().startswith("Proposed on ")
+    here = row["workspace"]
+    assert one.mark in ask(settings, {"command": "bun install"}, folder=here)
+    assert ask(settings, {"command": "npm ci"}, folder=here) == ""
+    words = ["show", "dead-ends", "--all", "--store", str(settings.store)]
+    assert one.describe() in CliRunner().invoke(app, words).output
+    run_forget(Wanted(messages=(row["failure_id"],)), settings)
+    assert read_rows(settings) == []
+    assert ask(settings, {"command": "bun install"}, folder=here) == ""

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from slowwave.tasks.dead_ends.match import find_named_commands, find_repeated
-from slowwave.tasks.dead_ends.rows import choose_line
-from tests.dead_end_sessions import HERE, Step, edit, find, run
+from slowwave.tasks.dead_ends.rows import choose_line, find_where_worked
+from tests.dead_end_sessions import HERE, Step, edit, find, read_session, run
 
 REJECTED = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected"
@@ -411,3 +411,66 @@ def test_a_line_that_successes_print_too_shows_no_failure() -> None:
 def test_a_patch_of_codex_is_read() -> None:
     patch = "*** Begin Patch\n*** Update File: conftest.py\n-def db():\n+db(scope='session')\n*** End Patch"
     assert find_repeated("apply_patch", patch, HERE, ROWS) == [ROWS[2]]
+
+
+def ask(text: str) -> Step:
+    """What the model says, as a message without a call."""
+    return "", text, None
+
+
+REFUSED = [
+    ask("The schema is in SQL files. Shall I add Prisma for the migrations?"),
+    "no prisma please, take drizzle",
+]
+
+
+def test_a_proposal_that_is_refused_by_its_name() -> None:
+    [row] = find(*REFUSED)
+    assert (row["kind"], row["words"], row["by_person"]) == ("words", ["prisma"], True)
+    assert row["attempt"] == "Shall I add Prisma for the migrations?"
+    assert row["error"] == "no prisma please, take drizzle"
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        # what is refused is not named
+        ("Shall I add Prisma for the migrations?", "no, the SQL files are enough"),
+        # a word of every day is no name
+        ("Shall I add a car to the list?", "no car, i can't drive"),
+        # nothing is proposed
+        ("The migrations are Prisma's.", "no prisma is left there, look again"),
+        ("Shall I add Prisma for the migrations?", "yes, prisma is fine"),
+    ],
+)
+def test_what_only_looks_like_a_refused_proposal(said: str, answer: str) -> None:
+    assert find(ask(said), answer) == []
+
+
+def test_a_refused_proposal_that_the_person_takes_later_counts_no_more() -> None:
+    assert find(*REFUSED, "ok, prisma then", run("npm install prisma")) == []
+    [row] = find(*REFUSED)
+    later = read_session("ok, prisma then", run("npm install prisma"))
+    assert find_where_worked(row, later, [])
+    assert not find_where_worked(row, read_session("hm", run("rg prisma src")), [])
+
+
+@pytest.mark.parametrize(
+    ("step", "is_told"),
+    [
+        (run("npm install prisma"), True),
+        (run("npx prisma init"), True),
+        (edit("db.ts", "", "import { PrismaClient } from '@prisma/client'"), True),
+        (edit("package.json", "", '"prisma": "6"'), True),
+        # what takes it out, only looks for it or tells of it brings nothing in
+        (edit("package.json", '"prisma": "6"', ""), False),
+        (edit("notes.md", "", "no prisma here"), False),
+        (run("rg prisma src"), False),
+        (run("npm install drizzle-orm"), False),
+    ],
+)
+def test_a_call_that_brings_in_what_was_refused_is_warned(
+    step: Step, is_told: bool
+) -> None:
+    rows = find(*REFUSED)
+    assert find_repeated(step[0], json.dumps(step[1]), HERE, rows) == rows * is_told

@@ -10,6 +10,7 @@ from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID
 from slowwave.schemas.rows import DeadEndRow
 from slowwave.schemas.tables import MESSAGES
+from slowwave.schemas.vocabulary import PROPOSED
 from slowwave.text.fence import escape_line
 from slowwave.text.times.days import format_day
 from slowwave.text.words import TERM
@@ -29,11 +30,11 @@ class Tried(Shown):
     """The session's id, as the transcript has it."""
     workspace: str | None
     kind: str
-    """edit or run."""
+    """edit, run, check, or words: what was only proposed."""
     path: str | None
-    """The edited file; None for a run."""
+    """The edited file; None for another kind."""
     attempt: str
-    """The command, or the first line that the edit brought in."""
+    """The command, the first line that the edit brought in, or the proposal."""
     error: str
     """The line that tells most of what failed, or the person's words."""
     by_person: bool
@@ -52,7 +53,8 @@ class Tried(Shown):
 
     def describe(self) -> str:
         """Return it in two lines."""
-        day = f"Tried on {format_day(self.at)}" if self.at else "Tried"
+        how = "Proposed" if self.kind == PROPOSED else "Tried"
+        day = f"{how} on {format_day(self.at)}" if self.at else how
         how = "refused" if self.by_person else "failed"
         after = f"done instead: {self.instead}" if self.instead else "it was left"
         first = escape_line(f"{day}: {self.name}; {how}: {self.error}")
