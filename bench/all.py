@@ -21,9 +21,11 @@ recall.objections data/labelled/objections.jsonl data/labelled/pairs_replies.jso
 nights.checks packages
 nights.dead_ends data/labelled/ends
 nights.dead_ends data/labelled/again
+nights.dead_ends data/labelled/repeats
 nights.large_checkout --files 5000 --commits 50
 nights.intentions data/labelled/ends
 nights.intentions data/labelled/later
+nights.intentions data/labelled/repeats
 nights.newcomer data/labelled/newcomers/*/
 nights.topics data/labelled/topics.tsv
 recall.blocks data/labelled/decisions.jsonl data/labelled/decisions_unseen.jsonl data/questions.toml
