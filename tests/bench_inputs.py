@@ -234,7 +234,7 @@ def weeks(folder: Path) -> Path:
     """A sentence told twice with another value, as a marked pair."""
     talk = asked_by_id(folder)
     home = folder / "boat"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     shutil.copy2(talk, home / "boat.jsonl")
     pair = {
         "kind": "changed",
