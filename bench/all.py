@@ -19,6 +19,7 @@ recall.changes data/labelled/newer_first.jsonl
 recall.weeks data/labelled/weeks/*
 recall.objections data/labelled/objections.jsonl data/labelled/pairs_replies.jsonl
 nights.checks packages
+branches
 nights.dead_ends data/labelled/ends
 nights.dead_ends data/labelled/again
 nights.dead_ends data/labelled/repeats

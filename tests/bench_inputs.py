@@ -70,6 +70,7 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, *tuple[str, ...]]]]:
                 "evidence among",
             ),
         ],
+        "branches": [([], "unseen")],
         "recall.weeks": [([weeks(folder), *PLAIN, "--json"], '"later first": 1')],
         "recall.languages": [([LABELLED / "languages_zh.jsonl", *PLAIN], "in English")],
         "nights.both_kinds": [
