@@ -19,7 +19,6 @@ from slowwave.engines.encoders.protocol import Vectors
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.rows import ClaimRow, TopicRow
 from slowwave.schemas.tables import BASE_TOPICS, CLAIMS, TOPICS
-from slowwave.schemas.vocabulary import EXTRACTIVE
 from slowwave.tasks.dedupe.pairs import set_columns
 from slowwave.tasks.progress import track_items
 from slowwave.tasks.topics.cluster import (
@@ -210,9 +209,9 @@ class _Board:
     def _find_base_topic(self, row: PlacedClaimRow) -> str | None:
         """Return the name of the base topic that a claim belongs to by rule, or None.
 
-        A model's claim is never matched by its phrases.
+        The rules also place a claim that a model made, as it has no topic of a model.
         """
-        if row["observer"] == EXTRACTIVE and get_place(row) is None:
+        if get_place(row) is None:
             ruled = match_base_topic(row["summary"], row.get("by_agent", False))
             if ruled:
                 return ruled

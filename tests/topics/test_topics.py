@@ -64,7 +64,6 @@ LABELLED = ROOT / "data" / "labelled" / "topics.tsv"
 START = datetime(2026, 11, 1, tzinfo=UTC)
 EAGER = TopicLimits(merge_at=0, fold_at=0, max_share=0.1)
 """Topics merge at once and may not hold more than a tenth: so the samples have to be cut."""
-PLACE = ("claim_id", "topic_id")
 
 
 def unit(*values: float) -> np.ndarray:
@@ -132,16 +131,6 @@ def test_an_agent_that_speaks_of_itself_is_not_the_user() -> None:
         None,
     ]
     assert match_base_topic("My name is Echo") == "user"
-
-
-def test_no_phrase_places_a_claim_that_a_model_made() -> None:
-    vector = np.eye(4, dtype=np.float32)[0]
-    said = "I live in Bergen"
-    rows = table(claim(1, vector, said), claim(2, vector, said, observer="gpt"))
-    made = assign(rows, TOPICS.schema.empty_table(), LIMITS, "k").claims
-    by_id = dict(zip(*(made[name].to_pylist() for name in PLACE), strict=True))
-    user = compute_content_id("topic", "user")
-    assert [by_id[name] == user for name in ("0001", "0002")] == [True, False]
 
 
 def test_labelled_claims_gather_and_stay_apart() -> None:
