@@ -153,7 +153,7 @@ def _choose_tables(
         )
     if form == GRAPH and (tables or internal):
         raise UsageError(
-            "graphml is of claims and their relations: leave out the tables and internal columns"
+            "graphml has claims and their relations only: leave out --table and --internal"
         )
     if is_encrypted and form != "parquet":
         raise UsageError(
@@ -182,7 +182,7 @@ def _check_parts(
         raise UsageError("only Parquet that is not encrypted can be partitioned")
     if since and (form == GRAPH or is_encrypted):
         raise UsageError(
-            "an increment (--since) is of tables that are not encrypted: parquet, lance or jsonl"
+            "an increment (--since) can only be unencrypted parquet, lance or jsonl"
         )
 
 

@@ -334,9 +334,7 @@ def run_reprocess(
         StoreLocked: another run holds the store.
     """
     if step not in FORGET:
-        raise UsageError(
-            f"no step {step!r}: one of {', '.join(FORGET)} can be done again"
-        )
+        raise UsageError(f"no step {step!r}: it is one of {', '.join(FORGET)}")
     if missing and step not in ("gists", "summaries"):
         raise UsageError(
             f"nothing called {step!r} can be filled in: gists and summaries can"

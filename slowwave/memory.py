@@ -368,7 +368,7 @@ class Memory:
             return self.recall(query, k, kinds or KINDS, **options)
         if set(kinds) != {SESSION}:
             raise UsageError(
-                "the kind session is asked for alone: sessions and hits don't compare"
+                "the kind session can't be combined with other kinds: sessions and hits have different scores"
             )
         allowed = ContextOptions.__annotations__.keys()
         for name in (

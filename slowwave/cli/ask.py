@@ -139,7 +139,7 @@ def _recall_spaces(
 
     if first.named_release or SESSION in (kind or ()):
         raise UsageError(
-            "sessions, and an earlier release, are asked of one space at a time"
+            "--kind session and --release search one space at a time: name one --space"
         )
     memories = [
         first,

@@ -81,7 +81,10 @@ GistsOption = Annotated[
 LOG = logging.getLogger(__name__)
 SPACE = "{space}"
 """Placeholder in a path for the name of the space."""
-STEPS = "read, passages, gists, boilerplate, habits, observe, dedupe, supersede, relate, assign, topics or summaries."
+STEPS = (
+    "read, passages, gists, boilerplate, habits, attempts, observe, dedupe, supersede, "
+    "relate, checks, assign, topics or summaries."
+)
 
 
 def _add_model_options(

@@ -169,7 +169,7 @@ def list_unmatched(store: Store, settings: RetentionSettings) -> list[str]:
         if groups:
             whole = ", ".join(repr(group[0]) for group in groups)
             lines.append(
-                f"retention.by_project: nothing is of {workspace!r}; write the whole path: {whole}"
+                f"retention.by_project: no message is of {workspace!r}; write the whole path: {whole}"
             )
     return lines
 
@@ -210,7 +210,7 @@ def _find_messages(
         places = {row["session_id"] for row in same}
         if len(places) > 1 and sessions is None:
             raise UsageError(
-                f"message {name} is in {len(places):,} sessions: --session says of which"
+                f"message {name} is in {len(places):,} sessions: name one with --session"
             )
         ids |= {row["message_id"] for row in same} or _find_cited(store, name)
     return ids

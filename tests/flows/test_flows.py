@@ -166,7 +166,11 @@ def test_a_flow_of_which_a_step_failed_ends_as_failed_and_tells_prefect_no_words
 @pytest.mark.parametrize(
     ("flow", "parameters", "words"),
     [
-        (reprocess, {"step": "dream"}, "UsageError: no step 'dream': one of read, "),
+        (
+            reprocess,
+            {"step": "dream"},
+            "UsageError: no step 'dream': it is one of read, ",
+        ),
         (
             reprocess,
             {"step": "observe", "selection": {"sessions": ["s9"]}},

@@ -290,7 +290,7 @@ def _pull(bucket: Bucket, pointer: Pointer) -> None:
     if not pointer.listing:
         raise StoreUnreadable(
             folder,
-            "the bucket is empty, and was not: this machine's copy is left as it is",
+            "the bucket is empty now, but had files before: this machine's copy is kept",
         )
     part = folder.with_name(f"{folder.name}.part")
     newest = _fetch_listing(bucket, pointer.listing, part)

@@ -138,7 +138,7 @@ def find_habits(
         raise UsageError(f"kind is {kind!r}; it is one of {', '.join(HabitKind)}")
     if files and kind not in (None, HabitKind.CO_EDIT):
         raise UsageError(
-            f"files are asked for among those that change together, not with the kind {kind}"
+            f"files select what changes together: they can't be combined with the kind {kind}"
         )
     rows = view.read_rows(PATTERNS, COLUMNS)
     if workspace is not None:
