@@ -33,6 +33,7 @@ from slowwave.context.packing import (
     allot_outline,
     arrange_by_time,
     arrange_lines,
+    lengthen_lines,
     make_line,
     names_project,
     pack_lines,
@@ -560,7 +561,11 @@ def _pack_messages(
     outline = select_outline(
         lines=lines, shown=whole, query=query, budget=left, measure=measure
     )
-    return tell_replies_once(arrange_by_time([*whole, *outline]))
+    spare = room - measure.count_part("memories", arrange_by_time([*whole, *outline]))
+    shown = lengthen_lines(
+        whole=whole, outline=outline, lines=lines, budget=spare, measure=measure
+    )
+    return tell_replies_once(arrange_by_time(shown))
 
 
 def make_web_lines(web: Iterable[object]) -> list[Line]:

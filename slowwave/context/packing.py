@@ -462,6 +462,47 @@ def select_outline(
     return chosen.lines[len(shown) :]
 
 
+def lengthen_lines(
+    whole: Sequence[Line],
+    outline: Sequence[Line],
+    lines: Sequence[Line],
+    budget: int,
+    measure: Measure,
+) -> list[Line]:
+    """Return the lines of a block, as many of the persons' cut ones uncut as fit `budget` tokens more, the likeliest
+    first.
+
+    Args:
+        whole: lines of `pack_lines`.
+        outline: lines of `select_outline`.
+        lines: the candidates that both were chosen from, uncut.
+        budget: tokens.
+        measure: the cost of lines.
+    """
+    uncut = {
+        line.source: line
+        for line in lines
+        if line.source.by == "person" and line.source.message is not None
+    }
+    dated = (_date_notes(uncut[line.source]) for line in outline)
+    uncut.update({line.source: line for line in dated})
+    shown = [*whole, *outline]
+    for at in sorted(range(len(shown)), key=lambda at: -shown[at].relevance):
+        line = shown[at]
+        full = uncut.get(line.source, line)
+        if full.pieces == line.pieces:
+            continue
+        chosen = ChosenLines()
+        for other in (*shown[:at], *shown[at + 1 :]):
+            chosen.add(other)
+        longer = show_pieces(full, chosen.find_new_pieces(full) or line.pieces)
+        cost = measure.count_line(longer) - measure.count_line(line)
+        if 0 < cost <= budget:
+            shown[at] = longer
+            budget -= cost
+    return shown
+
+
 def _take_turns(
     lines: Iterable[Line],
     query: str,
@@ -536,6 +577,11 @@ def _shorten_note(note: LineNote) -> list[LineNote]:
 def _show_notes(line: Line, notes: Iterable[LineNote]) -> Line:
     """Return a line with other notes."""
     return show_pieces(replace(line, notes=tuple(notes)), line.pieces)
+
+
+def _date_notes(line: Line) -> Line:
+    """Return a line with its notes as an outline has them: without words."""
+    return _show_notes(line, chain.from_iterable(map(_shorten_note, line.notes)))
 
 
 def _select_persons(lines: Sequence[Line], shown: Sequence[Line]) -> list[Line]:
@@ -614,7 +660,7 @@ def _shorten_for_outline(
 
     A change is shown without the later words.
     """
-    line = _show_notes(line, chain.from_iterable(map(_shorten_note, line.notes)))
+    line = _date_notes(line)
     whole = show_pieces(line, pieces)
     if measure.count_line(whole) <= limit:
         return whole

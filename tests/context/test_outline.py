@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
+from slowwave.context.build import assemble_context
 from slowwave.context.packing import (
     LaterNote,
     arrange_by_time,
+    lengthen_lines,
     make_line,
     select_outline,
+    show_pieces,
     tell_replies_once,
 )
 from slowwave.context.rendering import Line, LineSource, Measure, Speaker
@@ -21,6 +24,7 @@ from slowwave.engines.llm.protocol import Completion, Request
 from slowwave.engines.llm.scripted import ScriptedLLM
 from slowwave.flows.nightly import run_night
 from slowwave.plugins.talk.talk import Conversation
+from slowwave.recall.release.said import OMITTED
 from slowwave.schemas.settings import ContextSettings, RecallSettings, Settings
 from slowwave.store.notes import TalkLog, find_talk_logs
 from tests.llm_scripts import kind, material
@@ -192,6 +196,55 @@ def test_an_outline_keeps_the_sentence_with_figures_and_names() -> None:
         text for text in list_outline([long, *others], [], 200) if "Haldis" in text
     ]
     assert line == f"… {telling} …"
+
+
+BOAT = (
+    "We bought a boat.",
+    "She is a sloop of nine metres from 1979 and stands in a shed at the yard of Zatoka.",
+    "The owner before us let her go for 38,000, since nobody had sailed her for six long years.",
+    "The yard wants her out of the shed and in the water on the first day of May at the latest.",
+)
+
+
+def test_room_that_is_left_goes_to_persons_lines_that_were_cut() -> None:
+    long = tell(" ".join(BOAT), 0)
+    others = [tell(f"Sail {n} is mended.", n, f"s{n}") for n in range(1, 30)]
+
+    def build(budget: int) -> str:
+        return assemble_context(
+            "Summarise what we did.",
+            [long, *others],
+            budget,
+            MEASURE.count,
+            ContextSettings(),
+            overview=True,
+        ).text
+
+    assert long.text in build(400)
+    assert f"{BOAT[0]} {OMITTED}" in build(300)  # all has no room
+
+
+def test_only_what_is_not_shown_is_added_to_a_line() -> None:
+    long = tell(" ".join(BOAT), 1)
+    cut = show_pieces(long, [BOAT[0], OMITTED])
+    other = tell(BOAT[2], 2)
+    answer = make_line(long.text, LineSource("s", "s3", 3, by="model"))
+    short = show_pieces(answer, [BOAT[1], OMITTED])
+    lines = lengthen_lines(
+        whole=[other, short],
+        outline=[cut],
+        lines=[long, other, answer],
+        budget=500,
+        measure=MEASURE,
+    )
+    assert lines[:2] == [other, short]
+    assert lines[2].pieces == (*BOAT[:2], OMITTED, BOAT[3])
+
+
+def test_intentions_of_one_message_are_not_taken_for_each_other() -> None:
+    source = LineSource("s", by="person")
+    both = [make_line(f"Intended: {what}", source) for what in ("sail", "paint")]
+    assert lengthen_lines(both, [], both, 500, MEASURE) == both
 
 
 def test_the_project_that_a_question_names_is_told_first() -> None:
