@@ -53,7 +53,10 @@ def last_turn(body: dict) -> tuple[str, int]:
             text = text_of(parts)
             # what a client adds beside a tool's result opens no turn
             if not re.fullmatch(
-                r"\s*<system-reminder>.*</system-reminder>\s*", text, re.DOTALL
+                r"\s*<system-reminder>.*</system-reminder>\s*"
+                r"|Additional context from preToolUse hook:.*",
+                text,
+                re.DOTALL,
             ):
                 asked, results = text, 0
     return asked, results

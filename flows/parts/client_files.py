@@ -1,6 +1,6 @@
 """Add slowwave's hooks and MCP server to the settings files of an agent's client, and remove them.
 
-The files, by each client's documentation (Claude Code, Codex CLI, Cursor, Qwen Code; 2026):
+The files, by each client's documentation (Claude Code, Codex CLI, Cursor, Qwen Code, Copilot CLI; 2026):
 
 | client | hooks | MCP server | Where the settings lie |
 |---|---|---|---|
@@ -8,11 +8,13 @@ The files, by each client's documentation (Claude Code, Codex CLI, Cursor, Qwen 
 | Codex | `hooks.json` | `config.toml` | `~/.codex`, or `CODEX_HOME` |
 | Cursor | `hooks.json` | `mcp.json` | `~/.cursor` |
 | Qwen Code | `settings.json` | `settings.json` | `~/.qwen`, or `QWEN_HOME` |
+| Copilot CLI | `hooks/slowwave.json` | `mcp-config.json` | `~/.copilot`, or `COPILOT_HOME` |
 
-Cursor takes context only at a session's start, and Gemini CLI after a tool call but not before. So does Qwen Code,
-which reads the context of a hook of `PreToolUse`, and drops it. A JSON file is parsed,
-changed and written as JSON, and its earlier bytes are kept beside it (`.bak`). TOML gets a block between marks. Removal
-restores the earlier bytes if the file was not changed since; else it removes only our entries.
+A project's files of Copilot CLI lie in `.github`, its server in `mcp.json`. Cursor takes context only at a session's
+start, and Gemini CLI after a tool call but not before. So does Qwen Code, which reads the context of a hook of
+`PreToolUse`, and drops it. A JSON file is parsed, changed and written as JSON, and its earlier bytes are kept beside it
+(`.bak`). TOML gets a block between marks. Removal restores the earlier bytes if the file was not changed since; else it
+removes only our entries.
 """
 
 import json
@@ -52,7 +54,9 @@ FRESH = "startup|clear|compact"
 """The kinds of a session's start that have no briefing yet."""
 Json = dict[str, Any]
 CURSORS: Json = {"version": 1}
-"""Additional fields of Cursor's files."""
+"""Additional fields of the files of Cursor and Copilot CLI."""
+ANYWAY = "; exit 0" if os.name == "nt" else " || true"
+"""Behind a command: it ends well even if the program is gone. Copilot CLI stops each tool call whose hook fails."""
 
 
 class Client(StrEnum):
@@ -62,6 +66,7 @@ class Client(StrEnum):
     CODEX = "codex"
     CURSOR = "cursor"
     QWEN_CODE = "qwen-code"
+    COPILOT_CLI = "copilot-cli"
 
 
 @dataclass(frozen=True)
@@ -207,6 +212,8 @@ def list_client_files(
         return _list_codex_files(folder, command, more)
     if client is Client.QWEN_CODE:
         return _list_qwen_files(folder, command, more)
+    if client is Client.COPILOT_CLI:
+        return _list_copilot_files(folder, command, more)
     return _list_cursor_files(folder, command, more)
 
 
@@ -278,6 +285,29 @@ def _list_qwen_files(
         hooks[event] = [{**at_tool, "matcher": WRITING_IN_QWEN}]
     servers = {SERVER: _make_server(command, more)}
     return [ClientFile(settings, {"hooks": hooks, "mcpServers": servers})]
+
+
+def _list_copilot_files(
+    folder: Path | None,
+    command: Sequence[str],
+    more: Sequence[str],
+) -> list[ClientFile]:
+    """Return the files of Copilot CLI's settings with the entries that they get."""
+    own = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
+    place = folder / ".github" if folder else own
+    hooks = _make_hooks("Stop", command, more)["hooks"]
+    (at_start,) = hooks["SessionStart"]
+    del at_start["matcher"]  # a start has other kinds there
+    (before_tool,) = hooks["PreToolUse"]
+    before_tool["hooks"][0]["command"] += ANYWAY
+    server = {"type": "local", **_make_server(command, more), "tools": ["*"]}
+    return [
+        ClientFile(place / "hooks" / f"{SERVER}.json", {**CURSORS, "hooks": hooks}),
+        ClientFile(
+            place / ("mcp.json" if folder else "mcp-config.json"),
+            {"mcpServers": {SERVER: server}},
+        ),
+    ]
 
 
 def _make_server(

@@ -64,7 +64,8 @@ def example(name: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "client", ["claude-code-settings", "codex-hooks", "cursor-hooks"]
+    "client",
+    ["claude-code-settings", "codex-hooks", "cursor-hooks", "copilot-cli-slowwave"],
 )
 def test_the_commands_in_a_clients_file_give_the_documented_answer_to_the_documented_event(
     store: Path, project: Path, tmp_path: Path, client: str
@@ -79,6 +80,8 @@ def test_the_commands_in_a_clients_file_give_the_documented_answer_to_the_docume
         "XDG_CONFIG_HOME": str(store),
     }
     environment |= {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    if client == "copilot-cli-slowwave":
+        environment |= {"COPILOT_HOOK_DIR": str(EXAMPLES)}
     for event, entries in json.loads((EXAMPLES / f"{client}.json").read_text())[
         "hooks"
     ].items():
@@ -104,6 +107,9 @@ def test_the_commands_in_a_clients_file_give_the_documented_answer_to_the_docume
             if client == "cursor-hooks":
                 told = answer.pop("additional_context")
                 assert answer == {}
+            elif client == "copilot-cli-slowwave":
+                told = answer.pop("additionalContext")
+                assert answer == {}
             else:
                 told = answer["hookSpecificOutput"].pop("additionalContext")
                 assert answer["hookSpecificOutput"] == {"hookEventName": event}
@@ -111,6 +117,20 @@ def test_the_commands_in_a_clients_file_give_the_documented_answer_to_the_docume
             assert "PostgreSQL keeps the gauge readings" in told
             assert "heron" not in told
     assert load_recalled_spans(store / "default")
+
+
+def test_a_call_in_copilot_goes_on_though_the_program_is_gone(tmp_path: Path) -> None:
+    """Copilot CLI 1.0.102 denies each call whose hook ends with an error."""
+    hooks = json.loads((EXAMPLES / "copilot-cli-slowwave.json").read_text())["hooks"]
+    command = hooks["PreToolUse"][0]["hooks"][0]["command"]
+    done = subprocess.run(
+        ["/bin/sh", "-c", command],
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        input=b"{}",
+    )
+    assert b"slowwave" in done.stderr
+    assert (done.returncode, done.stdout) == (0, b"")
 
 
 ASKED = {"cwd": "HERE", "prompt": "Which database keeps the gauge readings?"}

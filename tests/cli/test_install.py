@@ -19,12 +19,14 @@ FILES = {
     Client.CODEX: (".codex/hooks.json", ".codex/config.toml"),
     Client.CURSOR: (".cursor/hooks.json", ".cursor/mcp.json"),
     Client.QWEN_CODE: (".qwen/settings.json",),
+    Client.COPILOT_CLI: (".copilot/hooks/slowwave.json", ".copilot/mcp-config.json"),
 }
 OF_PROJECT = {
     Client.CLAUDE_CODE: (".claude/settings.json", ".mcp.json"),
     Client.CODEX: FILES[Client.CODEX],
     Client.CURSOR: FILES[Client.CURSOR],
     Client.QWEN_CODE: FILES[Client.QWEN_CODE],
+    Client.COPILOT_CLI: (".github/hooks/slowwave.json", ".github/mcp.json"),
 }
 MINE = {"hooks": [{"type": "command", "command": "notify-send 'hook session-start'"}]}
 clients = pytest.mark.parametrize("client", list(Client))
@@ -36,7 +38,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     where.mkdir()
     monkeypatch.setenv("HOME", str(where))
     monkeypatch.setenv("SLOWWAVE_ENCODER", "hash-384")  # it has no graph to build
-    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "QWEN_HOME"):
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "QWEN_HOME", "COPILOT_HOME"):
         monkeypatch.delenv(name, raising=False)
     work = tmp_path / "work"
     (work / ".git").mkdir(parents=True)
@@ -90,7 +92,7 @@ def test_what_is_installed_and_removed_leaves_every_byte(
         else before
     )
     for name in FILES[client] if before is not None else ():
-        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_bytes(toml or b"" if name.endswith(".toml") else before)
         (home / name).chmod(0o600)
     first = read_all(home)
@@ -117,7 +119,7 @@ def test_what_is_installed_and_removed_leaves_every_byte(
 @clients
 def test_what_was_changed_since_stays(home: Path, client: Client) -> None:
     name = FILES[client][0]
-    (home / name).parent.mkdir()
+    (home / name).parent.mkdir(parents=True)
     (home / name).write_text('{"model": "opus"}')
     typed("install", client)
     changed = json.loads((home / name).read_text())

@@ -63,6 +63,7 @@ CLAUDE_REPEAT = call(
     "Collapse the tree.", "Bash", command=REPEATED, description="Collapse"
 )
 CODEX_REPEAT = call("Collapse the tree.", "exec_command", cmd=REPEATED)
+COPILOT_HOOKS = ".copilot/hooks/slowwave.json"
 LISTED = "listed"
 """File beside the home: what the MCP server has answered."""
 CODEX_RECALL = call(
@@ -81,6 +82,11 @@ def command_codex(box: Sandbox) -> Sequence[str | Path]:
     trust = ["--dangerously-bypass-hook-trust", "--skip-git-repo-check"]
     free = "--dangerously-bypass-approvals-and-sandbox"
     return [box.bin / "node_modules/.bin/codex", "exec", *trust, free]
+
+
+def command_copilot(box: Sandbox) -> Sequence[str | Path]:
+    program = box.bin / "node_modules/.bin/copilot"
+    return [program, "--allow-all-tools", "--silent", "-p"]
 
 
 def install(client: str) -> Callable[["Talk"], object]:
@@ -187,6 +193,23 @@ QWEN = Connected(
     ),
     call("Recall it.", "mcp__slowwave__recall", **LISBON),
 )
+
+
+def prepare_copilot(box: Sandbox) -> None:
+    drive.prepare_copilot(box)
+    (box.home / COPILOT_HOOKS).parent.mkdir(parents=True)
+
+
+COPILOT = Connected(
+    prepare_copilot,
+    command_copilot,
+    drive.make_copilot_environment,
+    COPILOT_HOOKS,
+    install("copilot-cli"),
+    uninstall("copilot-cli", COPILOT_HOOKS),
+    call("Collapse the tree.", "bash", command=REPEATED, description="Collapse"),
+    call("Recall it.", "slowwave-recall", **LISBON),
+)
 WAYS = {
     "claude-code": CLAUDE,
     "claude-code plugin": replace(
@@ -199,6 +222,7 @@ WAYS = {
     "codex plugin": replace(CODEX, connect=add_to_codex, disconnect=remove_from_codex),
     "gemini extension": GEMINI,
     "qwen-code": QWEN,
+    "copilot-cli": COPILOT,
 }
 
 

@@ -26,6 +26,8 @@ EVENTS = {
     BEFORE_TOOL: "PreToolUse",
 }
 """Events with an answer: name of the argument -> name in the answer."""
+COPILOT = "COPILOT_HOOK_DIR"
+"""Variable that Copilot CLI sets for its hooks alone. It sends Claude Code's events, and takes a plainer answer."""
 OWN_IDS = ("session_id", "conversation_id")
 """Fields with the id of the running session: its own messages, read by an earlier night, are not recalled in it."""
 MOST_CHARS = 4_000
@@ -53,9 +55,10 @@ class HookParser(argparse.ArgumentParser):
 def make_parser() -> HookParser:
     """Return the parser of a hook's arguments."""
     about = (
-        "Answer a hook of Claude Code, Codex, Cursor or Gemini CLI: briefing, context, what a tool call would "
-        "try again in vain, or nothing. What it tells is of the project; a folder without git is of the known project "
-        "above it; in a folder of none it says nothing. A session that ends is distilled in the background."
+        "Answer a hook of Claude Code, Codex, Copilot CLI, Cursor or Gemini CLI: briefing, context, what a tool "
+        "call would try again in vain, or nothing. What it tells is of the project; a folder without git is of the "
+        "known project above it; in a folder of none it says nothing. A session that ends is distilled in the "
+        "background."
     )
     parser = HookParser("slowwave hook", description=about, allow_abbrev=False)
     events = "before-tool, session-end, session-start or user-prompt; JSON on standard input."
@@ -132,6 +135,16 @@ def find_folder(given: dict[str, Any]) -> str | None:
     return str(folder) if folder else None
 
 
+def find_transcript(given: dict[str, Any]) -> str | None:
+    """Return the file of the running session; None if the event does not say. Copilot CLI says it only at the end."""
+    if COPILOT in os.environ and "session_id" in given:
+        home = os.environ.get("COPILOT_HOME") or Path.home() / ".copilot"
+        return str(
+            Path(home, "session-state", str(given["session_id"]), "events.jsonl")
+        )
+    return given.get("transcript_path")
+
+
 def list_own_sessions(given: dict[str, Any]) -> list[str]:
     """Return the possible ids of the running session: its fields OWN_IDS, and the name of its transcript's file."""
     own = [str(given[name]) for name in OWN_IDS if given.get(name)]
@@ -149,7 +162,7 @@ def _find_memory_text(options: dict[str, Any], given: dict[str, Any]) -> str:
         "prompt": read_prompt(given),
         "folder": find_folder(given),
         "own_sessions": list_own_sessions(given),
-        "transcript": given.get("transcript_path"),
+        "transcript": find_transcript(given),
     }
     is_call = options["event"] == BEFORE_TOOL
     if is_call:
@@ -177,7 +190,9 @@ def _write_answer(
     """Write the answer to standard output in the client's form."""
     memory_text = f"{HOOK_OPENING}\n\n{memory_text}"
     output: dict[str, Any] = {"additional_context": memory_text}
-    if "cursor_version" not in given:
+    if COPILOT in os.environ:
+        output = {"additionalContext": memory_text}
+    elif "cursor_version" not in given:
         output = {
             "hookSpecificOutput": {
                 # Gemini CLI has other names for the events.

@@ -23,6 +23,7 @@ NEXT = {
     Client.CODEX: "Codex runs new hooks only after you trust them: type /hooks there, and again after an update.",
     Client.CURSOR: "Cursor accepts context only at a session's start; `slowwave project --to cursor` writes a rule.",
     Client.QWEN_CODE: "Qwen Code uses them from its next session on.",
+    Client.COPILOT_CLI: "Copilot CLI uses them from its next session on.",
 }
 READER = "a reader, which ends after 20 minutes without a question"
 ClientArgument = Annotated[Client, typer.Argument(help="The agent.")]
