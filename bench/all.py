@@ -27,6 +27,11 @@ nights.large_checkout --files 5000 --commits 50
 nights.intentions data/labelled/ends
 nights.intentions data/labelled/later
 nights.intentions data/labelled/repeats
+nights.intentions data/labelled/plans/tamsin
+nights.intentions data/labelled/plans/jonas
+nights.intentions data/labelled/plans/lin
+nights.intentions data/labelled/plans/fergus
+nights.intentions data/labelled/plans/mireia
 nights.newcomer data/labelled/newcomers/*/
 nights.topics data/labelled/topics.tsv
 recall.blocks data/labelled/decisions.jsonl data/labelled/decisions_unseen.jsonl data/questions.toml
