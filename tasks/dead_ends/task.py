@@ -26,7 +26,7 @@ from slowwave.tasks.pending import (
 from slowwave.tasks.progress import track_items
 
 STEP = "attempts"
-VERSION = 3
+VERSION = 4
 BATCH = 5_000
 """Messages that are read at once."""
 

@@ -15,7 +15,7 @@ from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
 from slowwave.tasks.pending import find_pending_sessions, mark_done, split_batches
 from slowwave.tasks.progress import track_items
 
-VERSION = 3
+VERSION = 4
 
 
 def find_habits(job: Job) -> StepReport:

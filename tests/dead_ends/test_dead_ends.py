@@ -452,7 +452,8 @@ def test_a_refused_proposal_that_the_person_takes_later_counts_no_more() -> None
     [row] = find(*REFUSED)
     later = read_session("ok, prisma then", run("npm install prisma"))
     assert find_where_worked(row, later, [])
-    assert not find_where_worked(row, read_session("hm", run("rg prisma src")), [])
+    looking = [run(f"{words} prisma") for words in ("rg", "npm ls", "pip show")]
+    assert not find_where_worked(row, read_session("hm", *looking), [])
 
 
 @pytest.mark.parametrize(
@@ -466,6 +467,7 @@ def test_a_refused_proposal_that_the_person_takes_later_counts_no_more() -> None
         (edit("package.json", '"prisma": "6"', ""), False),
         (edit("notes.md", "", "no prisma here"), False),
         (run("rg prisma src"), False),
+        (run("npm view prisma version"), False),
         (run("npm install drizzle-orm"), False),
     ],
 )
