@@ -257,6 +257,18 @@ def test_a_part_of_a_session_keeps_its_label_and_no_cut_sentence_stands_alone() 
     assert [line.text for line in sessions] == ["Asked: Write the guests down."]
 
 
+def test_a_bracket_of_several_sentences_is_told_whole() -> None:
+    told = "The lathe has one spindle; two of them would halve the time."
+    words = f"Said: leave it as it is (9 minutes and 40 watts. {told.rstrip('.')})."
+    holds, session = ([Line(text, LineSource())] for text in (told, words))
+    _, lines = drop_repeated([holds, session])
+    assert [line.text for line in lines] == [words]
+    # a mark that only looks like a bracket joins nothing
+    sad = Line(f"Said: it is late :(. {told}", LineSource())
+    _, lines = drop_repeated([holds, [sad]])
+    assert [line.text for line in lines] == ["Said: it is late :(."]
+
+
 def test_a_question_that_the_last_words_answered_is_not_open(tmp_path: Path) -> None:
     settings = Settings(store=tmp_path / "store", encoder="hash-384")
     asked = "Should the receipt go out as PDF or as plain mail?"
@@ -267,7 +279,7 @@ def test_a_question_that_the_last_words_answered_is_not_open(tmp_path: Path) -> 
     ]
     run_night([session(tmp_path, "gw-1", 2, talk, "/gate")], settings)
     parts = {part.name: part.lines for part in brief(settings).parts}
-    assert f"plain mail ({asked})" in [line.text for line in parts["briefing"]]
+    assert f"plain mail (to “{asked}”)" in [line.text for line in parts["briefing"]]
     sessions = Memory.open(settings.store).get_view()
     assert not collect_session_lines(sessions, ("/gate",))[1].lines
 

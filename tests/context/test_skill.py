@@ -248,6 +248,22 @@ def test_a_less_sure_neighbour_that_a_later_claim_may_have_changed_is_left_out(
     assert (why in line) is (likely is None)
 
 
+def test_what_an_agent_proposed_is_told_as_its_words_behind_the_persons(
+    tmp_path: Path,
+) -> None:
+    made = build(tmp_path / "store", index=False)
+    said, proposed = "no felt then", "With this roof felt is worth it; I add two layers"
+    more = {"trust": "typed", "category": "decision", "session_id": "hash-ses-a"}
+    answer = claim_row("o-no", f"{said} ({proposed})", said, "ses-a-m2", **more)
+    add(made, CLAIMS, [answer])
+    publish(made, "run", "hash-384")
+    told = collect_skill_lines(
+        Memory.open(made.root).get_view(), {"api"}, has_injection
+    )
+    (line,) = [one.text for one in told if said in one.text]
+    assert f"{said} (to “{proposed}”)" in line
+
+
 def test_a_trap_that_an_agent_found_is_told_apart_once_a_second_session_bears_it_out(
     tmp_path: Path,
 ) -> None:

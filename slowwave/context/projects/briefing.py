@@ -67,7 +67,7 @@ from slowwave.store.notes import PREFIX, add_subject
 from slowwave.text.cells import shorten_text
 from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.pyramid import MASTER
-from slowwave.text.sentences import split_sentences
+from slowwave.text.sentences import Sentence, split_sentences
 from slowwave.text.summarise import (
     ASKED,
     REPORTED,
@@ -395,13 +395,16 @@ def drop_repeated(kinds: Iterable[Sequence[Line]]) -> Kinds:
 def _drop_sentences(text: str, told: str) -> str:
     """Return a text without the sentences that `told` contains; empty if only a part's label would be left.
 
-    Where the sentence with a part's label goes, the label stays. A sentence that was cut off does not stand alone.
+    Where the sentence with a part's label goes, the label stays. A sentence that was cut off does not stand alone. A
+    bracket is kept whole.
     """
     spans = split_sentences(text)
+    groups = _join_by_bracket(text, spans)
     new = [
         span
-        for span in spans
-        if fold_text(span.text).rpartition(": ")[2].rstrip(SENTENCE_ENDS) not in told
+        for group in groups
+        for span in group
+        if not all(_is_in(told, one) for one in group)
     ]
     if len(new) == len(spans) and spans:
         return text if fold_text(text).rstrip(SENTENCE_ENDS) not in told else ""
@@ -415,6 +418,25 @@ def _drop_sentences(text: str, told: str) -> str:
             kept.append(sentence if found else f"{label} {sentence}".strip())
             label = ""
     return " ".join(kept)
+
+
+def _is_in(told: str, span: Sentence) -> bool:
+    """Return True if `told` contains a sentence, without a part's label."""
+    words = fold_text(span.text).rpartition(": ")[2]
+    return words.rstrip(SENTENCE_ENDS) in told
+
+
+def _join_by_bracket(text: str, spans: Iterable[Sentence]) -> list[list[Sentence]]:
+    """Return the sentences of a text, those that one bracket holds together with the one in which it opens."""
+    groups = list[list[Sentence]]()
+    for span in spans:
+        before = text[: span.start]
+        is_open = before.count("(") > before.count(")")
+        if groups and is_open and ")" in text[span.start :]:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+    return groups
 
 
 def collect_facts(

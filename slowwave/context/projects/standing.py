@@ -141,12 +141,13 @@ def add_question(
     text: str,
     question: str,
 ) -> str:
-    """Return an answer with its question in brackets, if both together are short.
+    """Return an answer with its question in brackets, marked as another's words, if both together are short.
 
     "later, when the antenna is here" alone does not say what, and "fine, in cents then" not what was proposed.
     """
-    both = f"{text.rstrip('.!')} ({question})"
-    return both if question and len(both) <= LONGEST else text
+    answer = text.rstrip(".!")
+    is_short = len(f"{answer} ({question})") <= LONGEST
+    return f"{answer} (to “{question}”)" if question and is_short else text
 
 
 def collect_standing_claims(
@@ -647,7 +648,7 @@ def _make_claim(
     )
     return StandingClaim(
         id=row["claim_id"],
-        text=text,
+        text=_mark_answered(text, said, message),
         category=row["category"],
         workspace=row["workspace"],
         topic=row["topic_id"],
@@ -660,6 +661,15 @@ def _make_claim(
         source=source,
         answers=_find_question(said, message),
     )
+
+
+def _mark_answered(text: str, said: ClaimRow, message: MessageRow) -> str:
+    """Return a claim's text; the proposal in brackets that it decides on is marked as another's words."""
+    answer = " ".join((said["quote"] or "").split())
+    proposal = text.removeprefix(f"{answer} (").removesuffix(")")
+    is_other = proposal not in " ".join(message["text"].split())
+    is_answer = said["observer"] == EXTRACTIVE and text == f"{answer} ({proposal})"
+    return add_question(answer, proposal) if is_answer and is_other else text
 
 
 def word_claim(row: ClaimRow) -> str:
