@@ -31,10 +31,12 @@ from slowwave.flows.exclude import run_exclude
 from slowwave.flows.nightly import run_night
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
-from slowwave.schemas.tables import MESSAGES
+from slowwave.schemas.tables import CLAIMS, MESSAGES
+from slowwave.store.publishing import publish
 from slowwave.tasks.dead_ends.moves import read_call_moves
 from slowwave.text.rarity import get_lexicon
 from slowwave.text.times.coming_days import find_coming_day
+from tests.recall_store import START, add, build, claim_row
 
 HERE = "/home/ada/harbor"
 WEDNESDAY = datetime(2026, 5, 6, 12, tzinfo=UTC)
@@ -760,6 +762,21 @@ def test_a_courtesy_that_names_a_day_is_no_intention(
     run_night([path], settings)
     open_ones = Memory.open(settings.store).intentions(HERE)
     assert [one.due for one in open_ones] == [day.isoformat()]
+
+
+def test_a_question_with_a_day_in_it_is_no_intention(tmp_path: Path) -> None:
+    made = build(tmp_path / "store", index=False)
+    day = f"{START + timedelta(days=40):%d %B %Y}"
+    claims = [
+        ("o-1", f"Labels carry the month as in {day}, can you print one?"),
+        ("o-2", f"The lease of the shed ends on {day}. Does it renew itself?"),
+    ]
+    more = {"trust": "typed", "category": "fact", "session_id": "hash-ses-a"}
+    rows = [claim_row(key, text, text, "ses-a-m2", **more) for key, text in claims]
+    add(made, CLAIMS, rows)
+    publish(made, "run", "hash-384")
+    found = Memory.open(made.root).intentions("api")
+    assert [one.id for one in found] == ["o-2"]
 
 
 def test_a_number_says_nothing_of_what_came_of_a_plan(tmp_path: Path) -> None:

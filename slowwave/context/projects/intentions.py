@@ -53,6 +53,7 @@ from slowwave.store.notes import cut_subject
 from slowwave.text.fence import escape_line
 from slowwave.text.foreign import cut_out, find_foreign_parts
 from slowwave.text.rarity import ENGLISH_LEXICON, Lexicon, get_lexicon, weigh_word
+from slowwave.text.sentences import split_sentences
 from slowwave.text.times.coming_days import find_coming_day
 from slowwave.text.times.days import format_day
 from slowwave.text.words import (
@@ -97,6 +98,7 @@ HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """Where a name in code has another word: NotificationShim."""
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s|\n")
 """What divides the sentences of a prompt."""
+ASKS = re.compile(r"[?？؟]\W*$")
 FULL = 5
 """Content words from which a part of a sentence waits for something of its own."""
 LEAST = 3.0
@@ -613,10 +615,12 @@ def _read_waiting(
     """Return claims as intentions, each with the day on which what it waits for came up."""
     ids = [claim.id for claim in claims]
     rows = view.read_by_id(CLAIMS, ids, ["quote", "session_id"])
+    quotes = {key: str(row["quote"]) for key, row in rows.items()}
     found = [
         one
         for claim in claims
-        for one in _make_intentions(claim, str(rows[claim.id]["quote"]), talk)
+        if not _only_asks(claim, quotes[claim.id])
+        for one in _make_intentions(claim, quotes[claim.id], talk)
     ]
     said_since = list_said(view, found)
     done_since = _list_done_since(view, found)
@@ -930,6 +934,27 @@ def _find_due(claim: StandingClaim) -> date | None:
     is_plan = claim.category == PLAN
     text = cut_subject(claim.text)
     return find_coming_day(text, at, counted=is_plan) if at else None
+
+
+def _only_asks(claim: StandingClaim, quote: str) -> bool:
+    """Return True if a claim other than a plan names its day in a question alone, in the person's own words.
+
+    A question that a person accepted is not in their words.
+    """
+    if claim.category == PLAN or claim.text != " ".join(quote.split()):
+        return False
+    stated = replace(claim, text=_cut_questions(claim.text))
+    return _find_due(stated) is None
+
+
+def _cut_questions(text: str) -> str:
+    """Return the sentences of a text that don't end in a question mark."""
+    spans = split_sentences(text)
+    ends = [*(span.start for span in spans[1:]), len(text)]
+    stated = (
+        text[span.start : end].strip() for span, end in zip(spans, ends, strict=True)
+    )
+    return " ".join(sentence for sentence in stated if not ASKS.search(sentence))
 
 
 @dataclass(frozen=True)
