@@ -432,7 +432,8 @@ def _join_by_bracket(text: str, spans: Iterable[Sentence]) -> list[list[Sentence
     for span in spans:
         before = text[: span.start]
         is_open = before.count("(") > before.count(")")
-        if groups and is_open and ")" in text[span.start :]:
+        closes = ")" in text[span.start :] or text.endswith(OMITTED)
+        if groups and is_open and closes:
             groups[-1].append(span)
         else:
             groups.append([span])

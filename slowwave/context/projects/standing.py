@@ -45,7 +45,7 @@ from slowwave.schemas.vocabulary import (
     Trust,
     is_foreign,
 )
-from slowwave.store.notes import PREFIX
+from slowwave.store.notes import PREFIX, cut_subject
 from slowwave.text.fence import escape_line
 from slowwave.text.foreign import find_foreign_parts
 from slowwave.text.times.days import localise
@@ -669,7 +669,9 @@ def _mark_answered(text: str, said: ClaimRow, message: MessageRow) -> str:
     proposal = text.removeprefix(f"{answer} (").removesuffix(")")
     is_other = proposal not in " ".join(message["text"].split())
     is_answer = said["observer"] == EXTRACTIVE and text == f"{answer} ({proposal})"
-    return add_question(answer, proposal) if is_answer and is_other else text
+    is_correction = cut_subject(text) != text
+    is_marked = is_answer and is_other and not is_correction
+    return add_question(answer, proposal) if is_marked else text
 
 
 def word_claim(row: ClaimRow) -> str:
