@@ -72,7 +72,7 @@ def test_internal_columns_of_a_graph_or_of_learnings_are_refused(
     samples_night: tuple[Path, RunReport], tmp_path: Path
 ) -> None:
     settings = Settings(store=samples_night[0])
-    with pytest.raises(UsageError, match="leave out the tables and internal columns"):
+    with pytest.raises(UsageError, match="leave out --table and --internal"):
         export_tables(settings, tmp_path / "g", "graphml", internal=True)
     told = typed(
         *("export", tmp_path / "l.json", "--learnings", "--internal"),
