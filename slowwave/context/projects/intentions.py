@@ -34,6 +34,7 @@ from slowwave.context.projects.standing import (
     collect_standing_claims,
 )
 from slowwave.recall.hits import Shown
+from slowwave.recall.query import is_question
 from slowwave.recall.release.view import View
 from slowwave.schemas.ids import SHORT_ID, compute_tags_id
 from slowwave.schemas.rows import MessageRow
@@ -98,7 +99,6 @@ HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 """Where a name in code has another word: NotificationShim."""
 SENTENCE = re.compile(r"(?<=[.!?。！？])\s|\n")
 """What divides the sentences of a prompt."""
-ASKS = re.compile(r"[?？؟]\W*$")
 FULL = 5
 """Content words from which a part of a sentence waits for something of its own."""
 LEAST = 3.0
@@ -948,13 +948,13 @@ def _only_asks(claim: StandingClaim, quote: str) -> bool:
 
 
 def _cut_questions(text: str) -> str:
-    """Return the sentences of a text that don't end in a question mark."""
+    """Return the sentences of a text that are not questions."""
     spans = split_sentences(text)
     ends = [*(span.start for span in spans[1:]), len(text)]
     stated = (
         text[span.start : end].strip() for span, end in zip(spans, ends, strict=True)
     )
-    return " ".join(sentence for sentence in stated if not ASKS.search(sentence))
+    return " ".join(sentence for sentence in stated if not is_question(sentence))
 
 
 @dataclass(frozen=True)
