@@ -552,7 +552,9 @@ def test_each_way_to_say_what_is_meant(root: Path) -> None:
     )
     with pytest.raises(UsageError, match="the nearest: '/home/ann/shop'"):
         count(workspaces=("/home/ann/shops",))
-    with pytest.raises(UsageError, match="message m1 is in 4 sessions: name one with --session"):
+    with pytest.raises(
+        UsageError, match="message m1 is in 4 sessions: name one with --session"
+    ):
         count(messages=("m1",))
 
 
