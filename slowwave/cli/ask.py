@@ -309,12 +309,13 @@ def format_change(hit: "Hit") -> str:
 
 
 def _format_successor(hit: "Hit") -> str:
-    """Return the text and date of the claim that replaced a hit."""
+    """Return the text and date of the claim that replaced a hit. Another project's has no text."""
     if hit.successor is None:
         return "what came later"
     at = hit.successor.observed_at
-    text = add_days(hit.successor.text, at)
-    return f"“{truncate_line(text, 100)}”{f', {format_day(at)}' if at else ''}"
+    text = truncate_line(add_days(hit.successor.text, at), 100)
+    said = f"“{text}”" if text else "what came later"
+    return f"{said}{f', {format_day(at)}' if at else ''}"
 
 
 @command

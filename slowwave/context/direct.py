@@ -173,7 +173,7 @@ def _rank_beside(
         for key, passage in read_replies(view, query, asking).items()
     ]
     passages = _make_passage_lines(
-        view=view, passages=[*later, *replies], named=named, as_of=query.as_of
+        view=view, query=query, passages=[*later, *replies], named=named
     )
     return [*others, *passages]
 
@@ -211,7 +211,7 @@ def _rank_others(
     found = {hit.id: hit for hit in hits if hit.get_beside()}
     others = read_others(view, list(found))
     texts = {row["message_id"]: str(row["text"]) for row in others.values()}
-    changes = find_changes(view, texts, query.as_of)
+    changes = find_changes(view, texts, query.as_of, query.places)
     lines = []
     for key, row in others.items():
         hit = found[key]
@@ -364,9 +364,9 @@ def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
 
 def _make_passage_lines(
     view: View,
+    query: Query,
     passages: Iterable[tuple[PassageRow, float]],
     named: str | None,
-    as_of: datetime | None,
 ) -> list[Line]:
     """Return passages with their likelihoods as lines, of each message the likeliest, with notes of what changed since
     or refused it. All are read at once: each look into a table costs.
@@ -378,7 +378,7 @@ def _make_passage_lines(
         key: view.chains.hide_excluded(key, passage["text"])
         for key, (passage, _) in likeliest.items()
     }
-    changes = find_changes(view, texts, as_of)
+    changes = find_changes(view, texts, query.as_of, query.places)
     rows = view.read_by_id(MESSAGES, list(texts), SHOWN)
     return [
         make_line(

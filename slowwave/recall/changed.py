@@ -6,7 +6,7 @@ night found to state a changed claim in other words is marked behind the sentenc
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 
@@ -37,6 +37,7 @@ def find_changes(
     view: View,
     texts: Mapping[str, str],
     as_of: datetime | None = None,
+    places: Collection[str] = (),
 ) -> dict[str, tuple[Change, ...]]:
     """Return for each message with changed sentences what changed them by then, in their order.
 
@@ -44,6 +45,8 @@ def find_changes(
         view: the release.
         texts: the whole texts of some messages, by id.
         as_of: what changed later is left out.
+        places: names of the workspaces that are asked about; empty for all. A claim of another one marks nothing if it
+            perhaps changed a sentence, and is not quoted if it surely did.
     """
     if not view.chains.claims or not texts:
         return {}
@@ -64,7 +67,11 @@ def find_changes(
             for pair in _find_restated(view, text, chain)
         ]
         changes = _build_changes(
-            view=view, text=text, found=[*own, *echoed, *others], as_of=as_of
+            view=view,
+            text=text,
+            found=[*own, *echoed, *others],
+            as_of=as_of,
+            places=places,
         )
         if changes:
             found[key] = changes
@@ -189,6 +196,7 @@ def _build_changes(
     text: str,
     found: Iterable[Found],
     as_of: datetime | None,
+    places: Collection[str],
 ) -> tuple[Change, ...]:
     """Return the changes of a message, in the order of its sentences: of several of one sentence the surest."""
     best = dict[str, ClaimRow]()
@@ -198,7 +206,7 @@ def _build_changes(
             best[sentence] = row
     changes = []
     for sentence, row in best.items():
-        if later := view.chains.find_successor(row, as_of):
+        if later := view.chains.find_successor(row, as_of, places):
             changes.append(
                 _build_change(view=view, sentence=sentence, row=row, later=later)
             )

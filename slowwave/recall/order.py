@@ -57,6 +57,7 @@ def _mark_sentences(
         scope=scope,
         as_of=query.as_of,
         own_sessions=own,
+        places=query.places,
     )
     return replace(row, row={**row.row, "text": text})
 
@@ -216,7 +217,7 @@ def _mark_row(
         and is_changed(chain_of)
         and not is_superseded(chain_of)
     ):
-        later = view.chains.find_successor(chain_of, query.as_of)
+        later = view.chains.find_successor(chain_of, query.as_of, query.places)
         if later is None or query.stems.isdisjoint(
             singular_words(str(later["summary"]))
         ):
@@ -225,7 +226,7 @@ def _mark_row(
     superseded = is_superseded(chain_of, query.as_of)
     perhaps = is_perhaps_changed(chain_of, query.as_of)
     later = (
-        view.chains.find_successor(chain_of, query.as_of)
+        view.chains.find_successor(chain_of, query.as_of, query.places)
         if superseded or perhaps
         else None
     )

@@ -29,7 +29,6 @@ nothing under it.
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cache, partial
 from itertools import chain, zip_longest
 from typing import Any, Protocol, TypeVar, cast
@@ -269,7 +268,7 @@ class Search:
         shown = ordered
         if not (automatic or query.everything or plan.is_time_only or overview):
             shown = self._select_matter(best_of_kinds, ordered, query)
-        built = build_hits(self.view, shown[: query.k], query.as_of)
+        built = build_hits(self.view, shown[: query.k], query)
         hits = Hits(built, relevance=best)
         hits.overview = overview
         hits.note_stop(min(len(ordered), query.k))
@@ -688,9 +687,9 @@ MAX_SOURCES = 5
 def build_hits(
     view: View,
     ranked: Sequence[Candidate],
-    as_of: datetime | None = None,
+    query: Query,
 ) -> list[Hit]:
-    """Return rows as hits, all their messages looked up at once, with what had changed by a time."""
+    """Return rows as hits, all their messages looked up at once, with what had changed by the time asked about."""
     ids = _list_cited(view, ranked)
     messages = _read_messages(view, list(chain(*ids.values())))
     exchanges = _read_exchanges(view, [row for row in ranked if row.kind == "message"])
@@ -720,21 +719,21 @@ def build_hits(
         if hit.kind == "message":
             hit = replace(hit, trust=view.foreign_messages.get(hit.id, hit.trust))
         hits.append(hit)
-    return _add_changes(view=view, hits=hits, exchanges=exchanges, as_of=as_of)
+    return _add_changes(view=view, hits=hits, exchanges=exchanges, query=query)
 
 
 def _add_changes(
     view: View,
     hits: Sequence[Hit],
     exchanges: Mapping[str, tuple[list[MessageRow], tuple[Fragment, ...]]],
-    as_of: datetime | None,
+    query: Query,
 ) -> list[Hit]:
     """Return hits with what later claims changed of each message, and of the other one of its turn."""
     texts = {hit.id: hit.text for hit in hits if hit.kind == "message"}
     others = {key: cited[1:] for key, (cited, _) in exchanges.items()}
     for row in chain(*others.values()):
         texts[row["message_id"]] = row["text"]
-    changes = find_changes(view, texts, as_of)
+    changes = find_changes(view, texts, query.as_of, query.places)
     marked = []
     for hit in hits:
         beside = {

@@ -275,7 +275,11 @@ def _build_hits(
             title=row.get("title") or master.get("title"),
             summary=text
             and mark_changes(
-                chains=view.chains, text=text, scope=key, as_of=query.as_of
+                chains=view.chains,
+                text=text,
+                scope=key,
+                as_of=query.as_of,
+                places=query.places,
             ),
             started_at=localise(row.get("started_at"), utc_offset),
             ended_at=localise(ended, utc_offset),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
+from slowwave.cli.ask import format_hit
 from slowwave.context.packing import LaterNote, make_line, tell_replies_once
 from slowwave.context.rendering import LineSource
 from slowwave.engines.encoders.protocol import HashEncoder
@@ -152,3 +153,61 @@ def test_of_a_less_likely_change_only_what_was_said_since_is_told() -> None:
     other = make_line(f"{later.text}.", LineSource("t", "n", 1, by="person"))
     first, _ = tell_replies_once([line, other])
     assert first.text == "Poll every five minutes."
+
+
+BOAT = [
+    (
+        "user",
+        "I bought a boat and want to refit her. I take my coffee with milk, two sugars.",
+    ),
+    ("assistant", "Noted. Shall we plan the hull?"),
+    ("user", "I live at Ogarna street 12 in Gdansk. My yard is open on Saturdays."),
+    ("assistant", "Fine."),
+]
+GAME = [
+    (
+        "user",
+        "I design a board game about bees. I take my coffee black now, no sugar.",
+    ),
+    ("assistant", "Good. Shall we count the bees?"),
+    (
+        "user",
+        "I no longer live at Ogarna street 12 in Gdansk. I moved from Gdansk to Poznan last week.",
+    ),
+    ("assistant", "Right."),
+]
+"""What one says of oneself in two projects."""
+
+
+@pytest.fixture(scope="module")
+def projects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("projects")
+    boat = session(folder, "boat", 2, BOAT, "sailrefit")
+    game = session(folder, "game", 9, GAME, "tabletop")
+    run_night([boat, game], Settings(store=folder / "store"))
+    return folder / "store"
+
+
+@pytest.mark.parametrize("workspace", ["sailrefit", None])
+def test_a_project_shows_no_doubt_and_no_words_of_another_project(
+    projects: Path, workspace: str | None
+) -> None:
+    memory = Memory.open(projects)
+    coffee = memory.context("How do I take my coffee?", 400, workspace=workspace).text
+    home = memory.context("Where do I live?", 400, workspace=workspace).text
+    asked = "Where do I live?"
+    hits = memory.recall(asked, 10, everything=True, workspace=workspace)
+    (hit,) = (one for one in hits if one.text.startswith("I live at Ogarna"))
+    briefing = memory.briefing(workspace=workspace).text
+    claims = memory.recall(asked, 10, ("claim",), everything=True, workspace=workspace)
+    old = next(one for one in claims if one.text.startswith("I live at Ogarna"))
+    assert old.status == "superseded"
+    if workspace:
+        assert "two sugars." in coffee
+        assert "(perhaps" not in coffee + home + briefing
+        assert "in Gdansk. (until 9 Mar 2026)" in home
+        assert "superseded by what came later, 9 Mar 2026" in format_hit(1, old)
+        assert "Poznan" not in home + briefing + str(hit.as_dict()) + str(old.as_dict())
+    else:
+        assert "(perhaps until 9 Mar 2026, then: I take my coffee black" in coffee
+        assert "in Gdansk. (until 9 Mar 2026" in home

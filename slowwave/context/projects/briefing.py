@@ -290,7 +290,7 @@ def collect_due(
     today = datetime.now().astimezone().date()
     return [
         Line(
-            f"{one.told}{_format_later(view, one)}{one.when}",
+            f"{one.told}{_format_later(view, one, places)}{one.when}",
             LineSource(one.session, at=one.said_at, by="person"),
             own_words=tuple(dict.fromkeys((one.told, one.text))),
         )
@@ -299,10 +299,10 @@ def collect_due(
     ]
 
 
-def _format_later(view: View, one: Intention) -> str:
+def _format_later(view: View, one: Intention, places: Collection[str]) -> str:
     """Return behind a space what a later claim made of an intention, or perhaps did; "" if none did."""
     row = view.chains.claims.get(one.id)
-    note = format_change(view.chains, row, one.text) if row else ""
+    note = format_change(view.chains, row, one.text, places=places) if row else ""
     return f" {note}" if note else ""
 
 
@@ -630,6 +630,7 @@ def collect_topic_summaries(
                 text=row["text"],
                 source=source,
                 own=own,
+                places=places,
             )
         )
     return Cut(lines, len(tops) - len(lines))
@@ -709,13 +710,27 @@ def collect_session_lines(
             )
             shown = _shorten(text or topics.get(session, ""))
             sessions.append(
-                _make_line(view=view, scope=key, text=shown, source=source, own=own)
+                _make_line(
+                    view=view,
+                    scope=key,
+                    text=shown,
+                    source=source,
+                    own=own,
+                    places=places,
+                )
             )
         by = _name_speaker(label)
         waiting = _find_waiting(waiting, by, here)
         cited = replace(source, by=by)
         open_ends.append(
-            _make_line(view=view, scope=key, text=waiting, source=cited, own=own)
+            _make_line(
+                view=view,
+                scope=key,
+                text=waiting,
+                source=cited,
+                own=own,
+                places=places,
+            )
         )
     return sessions, _cut_open_ends(open_ends, every[MOST_LINES:])
 
@@ -908,10 +923,15 @@ def _is_note(view: View, session: str) -> bool:
 
 
 def _make_line(
-    view: View, scope: str, text: str, source: LineSource, own: Collection[str]
+    view: View,
+    scope: str,
+    text: str,
+    source: LineSource,
+    own: Collection[str],
+    places: Collection[str],
 ) -> Line:
-    """Return a text as a line, with notes of what changed since."""
-    marked = mark_changes(view.chains, text, scope, own_sessions=own)
+    """Return a text as a line, with notes of what changed since, as a briefing of some workspaces may show it."""
+    marked = mark_changes(view.chains, text, scope, own_sessions=own, places=places)
     return Line(
         " ".join(marked.split()),
         source,

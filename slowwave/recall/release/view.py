@@ -151,9 +151,14 @@ class Chains:
         self,
         row: ChainRow,
         as_of: datetime | None = None,
+        places: Collection[str] = (),
     ) -> ClaimRow | None:
         """Return the claim that holds, or perhaps holds, in place of a row by then: the first of its chain since the
         change that is not superseded itself, else the one at the end.
+
+        What one says of oneself changes across projects. So with `places`, names of the workspaces that are asked
+        about, a claim of another one is None if it perhaps changed the row. If it surely did, it comes without its
+        words: the row is not current.
         """
         since = row["chain_at"]
         later = (
@@ -164,7 +169,10 @@ class Chains:
             and (since is None or said_at >= since)
             and not is_superseded(claim, as_of)
         )
-        return next(later, self.claims.get(str(row["chain_id"])))
+        found = next(later, self.claims.get(str(row["chain_id"])))
+        if found is None or not places or found["workspace"] in places:
+            return found
+        return found | ClaimRow(summary="") if is_superseded(row, as_of) else None
 
     def hide_excluded(
         self,
@@ -259,6 +267,7 @@ def mark_changes(
     scope: str,
     as_of: datetime | None = None,
     own_sessions: Collection[str] = (),
+    places: Collection[str] = (),
 ) -> str:
     """Return a text without what a person left out. Its sentences that a later claim changed, or perhaps did, are
     followed by what it says, as in a hit's line. Such a sentence has a claim word for word, or all names and numbers of
@@ -270,6 +279,7 @@ def mark_changes(
         scope: the text's session or topic, whose claims it tells.
         as_of: what changed later is not marked.
         own_sessions: ids of sessions whose claims change a text, but are not quoted.
+        places: names of the workspaces that are asked about; empty for all.
     """
     text = chains.hide_excluded(scope, text)
     notes = list[tuple[int, str]]()
@@ -291,7 +301,7 @@ def mark_changes(
             ),
             None,
         )
-        if row is not None and (later := chains.find_successor(row, as_of)):
+        if row is not None and (later := chains.find_successor(row, as_of, places)):
             beside = " ".join(text.split())
             if later["session_id"] in own_sessions:
                 beside = " ".join(str(later["summary"]).split())
@@ -334,11 +344,14 @@ def format_change(
     row: ChainRow,
     beside: str,
     as_of: datetime | None = None,
+    places: Collection[str] = (),
 ) -> str:
-    """Return the note of `format_later` on the claim that, by `as_of`, changed a row or perhaps did; "" if none did."""
+    """Return the note of `format_later` on the claim that, by `as_of`, changed a row or perhaps did; "" if none did, or
+    if `find_successor` has none for `places`.
+    """
     later = None
     if is_changed(row, as_of, PERHAPS_CHANGED):
-        later = chains.find_successor(row, as_of)
+        later = chains.find_successor(row, as_of, places)
     if later is None:
         return ""
     likely = row["chain_likely"] or 0.0
