@@ -16,7 +16,7 @@ from slowwave.tasks.checks.references import Reference, find_references
 from slowwave.text.fence import escape_line
 from slowwave.text.redact import redact_text
 
-VERSION = 5
+VERSION = 6
 SAME_WORK = timedelta(days=1)
 """A thing that goes so soon after it was named went in the work that the text is about."""
 QUIET = (CheckKind.SETTING, CheckKind.PORT)

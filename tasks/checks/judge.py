@@ -171,9 +171,11 @@ def judge_references(
         return Judged(questions.verdicts, frozenset({*questions.unread, *gone}))
     since = min((said[one] for one in questions.open), default=0.0)
     _mark_gone_branches(questions, gone)
-    _find_deleted(questions, git, since)
+    deleted = _find_deleted(questions, git, since)
     _follow_facts(questions=questions, git=git, left=pinned, facts=facts, since=since)
-    _answer_removed(questions=questions, git=git, since=since, scan=scan)
+    _answer_removed(
+        questions=questions, git=git, since=since, deleted=deleted, scan=scan
+    )
     if git.cuts:
         questions.leave([*questions.open])
     return Judged(questions.verdicts, frozenset(questions.unread))
@@ -183,10 +185,18 @@ def _answer_removed(
     questions: Questions,
     git: Git,
     since: float,
+    deleted: Mapping[Reference, Verdict],
     scan: Callable[..., None],
 ) -> None:
-    """Answer what a commit took out of the code; of guesses only what no other line of the code says."""
-    removed = _find_removed(questions, git, since)
+    """Answer what a commit took out of the code; of guesses only what no other line of the code says.
+
+    A name is answered by its last removal, of its file or of a line: it may have come back after an earlier one, and a
+    text said in between relies on that.
+    """
+    removed = {
+        **deleted,
+        **_find_removed(questions=questions, git=git, since=since, deleted=deleted),
+    }
     guesses = [one for one in removed if one.is_guess]
     cuts = git.cuts
     if guesses:
@@ -581,8 +591,8 @@ def _find_deleted(
     questions: Questions,
     git: Git,
     since: float,
-) -> None:
-    """Answer the paths, and names of files, that a commit deleted."""
+) -> dict[Reference, Verdict]:
+    """Answer the paths that a commit deleted; return the verdicts of the names whose file it deleted."""
     root = str(git.checkout.root)
     wanted: dict[str, list[Reference]] = defaultdict(list)
     for one in questions.of(CheckKind.FILE):
@@ -590,8 +600,9 @@ def _find_deleted(
     for one in questions.of(CheckKind.NAME):
         for word in questions.list_missing(one):
             wanted[f"{word} "].append(one)
+    named = dict[Reference, Verdict]()
     if not wanted:
-        return
+        return named
     log = git.log("--diff-filter=D", "--name-only", "-z", since=since)
     for commit, names in log:
         renames: dict[str, str] | None = None
@@ -602,9 +613,13 @@ def _find_deleted(
                 instead = renames.get(path, "")
                 verdict = Verdict(CheckResult.GONE, path, since=commit, instead=instead)
                 for one in wanted.pop(key):
-                    questions.answer(one, verdict)
+                    if one.kind is CheckKind.NAME:
+                        named.setdefault(one, verdict)
+                    else:
+                        questions.answer(one, verdict)
         if not wanted:
             break
+    return named
 
 
 def _split_paths(names: bytes) -> list[str]:
@@ -673,8 +688,12 @@ def _find_removed(
     questions: Questions,
     git: Git,
     since: float,
+    deleted: Mapping[Reference, Verdict],
 ) -> dict[Reference, Verdict]:
-    """Return the verdicts of the names, settings and ports that a commit took out of the code, the newest one's."""
+    """Return the verdicts of the names, settings and ports that a commit took out of the code, the newest one's.
+
+    A name whose file was `deleted` is looked for in the commits since then.
+    """
     waiting: dict[Reference, _Wanted] = {}
     by_key: dict[bytes, list[Reference]] = defaultdict(list)
     for one in questions.of(CheckKind.NAME, CheckKind.SETTING, CheckKind.PORT):
@@ -686,6 +705,9 @@ def _find_removed(
     # an added file takes nothing out
     log = git.log("-p", "-U0", "--diff-filter=a", since=since) if waiting else ()
     for commit, diff in log:
+        for one, verdict in deleted.items():
+            if verdict.since == commit:
+                waiting.pop(one, None)
         words = set(diff.translate(NOT_WORDS).split())
         near: dict[bytes, list[Reference]] = {}
         for key in by_key.keys() & words:

@@ -244,3 +244,34 @@ def test_a_folder_is_there_as_long_as_one_of_its_files_is(
     assert ask(folder, text) == {}
     commit(folder, rest, LATER)
     assert ask(folder, text) == {name: "gone"}
+
+
+def test_a_name_that_came_back_counts_by_its_last_removal(tmp_path: Path) -> None:
+    """An older text, said before its file went, does not answer for a text that was said after its return."""
+    keep = {"keep.py": "KEPT = 1\n"}
+    commit(tmp_path, keep | {"quota_sync.py": "def run():\n    pass\n"})
+    commit(tmp_path, keep, "2026-03-10T12:00:00Z")
+    job = {"jobs.py": "def quota_sync():\n    pass\n"}
+    commit(tmp_path, keep | job, "2026-05-10T12:00:00Z")
+    last = commit(tmp_path, keep, LATER)
+    said = "The nightly job is `quota_sync`."
+    texts = [
+        Text("old", None, "w", said, (), datetime(2026, 2, 1, tzinfo=UTC)),
+        Text("new", None, "w", said, (), SAID),
+    ]
+    for asked in (texts, texts[1:]):
+        with open_git(find_checkout(tmp_path), 60) as git:
+            rows = check_texts(git, asked, SAID, "key").rows.to_pylist()
+        assert {row["row_id"]: row["since_commit"] for row in rows} == {
+            text.row_id: last for text in asked
+        }
+
+
+def test_a_name_that_only_its_file_had_goes_with_the_file(tmp_path: Path) -> None:
+    commit(tmp_path, {"keep.py": "KEPT = 1\n", "quota_sync.py": "run = 1\n"})
+    gone = commit(tmp_path, {"keep.py": "KEPT = 1\n"}, "2026-08-10T12:00:00Z")
+    commit(tmp_path, {"keep.py": "KEPT = 2\n"}, LATER)
+    one = Text("o1", None, "w", "The nightly job is `quota_sync`.", (), SAID)
+    with open_git(find_checkout(tmp_path), 60) as git:
+        (row,) = check_texts(git, [one], SAID, "key").rows.to_pylist()
+    assert (row["since_commit"], row["path"]) == (gone, "quota_sync.py")
