@@ -1,13 +1,16 @@
 """Sessions of a few calls each, and the dead ends that are found in them."""
 
 import json
+from functools import partial
 from typing import Any
 
 from slowwave.tasks.dead_ends.find import find_in_session
 from slowwave.tasks.dead_ends.moves import Move, read_moves
 from slowwave.tasks.dead_ends.rows import build_rows
+from slowwave.tasks.observe.statements import is_refusal
 
 HERE = "/home/ada/harbor"
+REFUSES = partial(is_refusal, in_layers=True)
 Step = tuple[Any, ...]
 
 
@@ -27,7 +30,7 @@ def edit(path: str, old: str, new: str, error: str | None = None) -> Step:
 def find(*steps: Step | str) -> list[dict[str, Any]]:
     """Rows of the dead ends of a session; a text is what a person says."""
     session = {"session_id": "s", "workspace": HERE}
-    return build_rows(session, find_in_session(read_session(*steps)), "k")
+    return build_rows(session, find_in_session(read_session(*steps), REFUSES), "k")
 
 
 def read_session(*steps: Step | str) -> list[Move]:

@@ -12,6 +12,7 @@ A prompt is compared too, as its hook does. An alarm is false if its call or pro
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ from slowwave.tasks.dead_ends.rows import (
 )
 from slowwave.tasks.ingest.task import read_transcripts
 from slowwave.tasks.job import Job
+from slowwave.tasks.observe.statements import is_refusal
 
+REFUSES = partial(is_refusal, in_layers=True)
 MOST = 2
 """Dead ends that the hook tells of one call, at most."""
 Row = dict[str, Any]
@@ -82,7 +85,7 @@ def measure(
     count, before = Count(), list[Row]()
     for session in sessions:
         tell(session, before, labels, count)
-        own = find_in_session(session.moves)
+        own = find_in_session(session.moves, REFUSES)
         judge(session, own, labels, count)
         for row in before:
             is_same = row["workspace"] == session.row["workspace"]

@@ -10,10 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from slowwave.engines.encoders.pair_reader import READER_FILE, find_reader
-from slowwave.engines.encoders.protocol import find_vector_space
 from slowwave.schemas.counters import Count
 from slowwave.schemas.ids import compute_content_id
-from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     CHAIN,
     CLAIMS,
@@ -91,7 +89,7 @@ from slowwave.tasks.llm.ask import (
 )
 from slowwave.tasks.llm.library import index_questions, list_requests
 from slowwave.tasks.observe.corrections import pair_corrections
-from slowwave.tasks.observe.layers import LAYERS_FILE, SHIPPED, can_open_layers
+from slowwave.tasks.observe.layers import LAYERS_FILE, reads_in_layers
 from slowwave.tasks.observe.reader import READER_FILE as STATEMENTS_FILE
 from slowwave.tasks.observe.statements import is_of_moment, is_retraction
 from slowwave.tasks.pending import mark_done, read_claim_speakers
@@ -177,7 +175,7 @@ def _supersede(
     """Judge these claims; ledger rows that the classifier decides get its key, with or without a model."""
     verdicts = job.store.read(MERGES, where=pc.field("kind") == LedgerKind.JUDGEMENT)
     stems = job.store.read(CLAIMS, ["stems"], JUDGED)["stems"]
-    in_layers = _reads_in_layers(job.settings)
+    in_layers = reads_in_layers(job.settings)
     known = Known(
         step_key=compute_supersede_key(job),
         undone=read_undone_pairs(job.store),
@@ -193,12 +191,6 @@ def _supersede(
         unheard=_find_unheard_repeats(job.store, corrections),
     )
     return supersede(claims, known)
-
-
-def _reads_in_layers(settings: Settings) -> bool:
-    """Return True if persons' sentences are read in layers, as the claims' messages were, where they can be opened."""
-    is_shipped = settings.embeddings and find_vector_space(settings.encoder) == SHIPPED
-    return is_shipped and can_open_layers()
 
 
 def _collect_judged_rows(

@@ -9,17 +9,19 @@
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import pairwise, product
 
 from rapidfuzz import fuzz
 from rapidfuzz.distance import DamerauLevenshtein
 
 from slowwave.schemas.vocabulary import CommandRole
 from slowwave.tasks.dead_ends.moves import Move, MoveKind, match_program
-from slowwave.tasks.observe.coding import PROPOSAL, REFUSAL
+from slowwave.tasks.observe.coding import PROPOSAL
+from slowwave.tasks.observe.statements import list_clauses, list_reply
+from slowwave.tasks.observe.units import SpokenSentence
 from slowwave.text.rarity import get_lexicon, weigh_word
 from slowwave.text.sentences import split_sentences
 from slowwave.text.words import TERM, extract_content_words, find_text_language
@@ -35,9 +37,11 @@ UNLIKE = 70
 REWRITTEN = 5
 """Names from which an edit counts as written anew if most of them go, though nothing comes back."""
 REFUSING = 200
-"""Characters of what a person says in which a refusal stands."""
-CLAUSE_END = re.compile(r"[.,;:!?\n(—]")
-"""What ends the clause that names what is refused."""
+"""Characters of what a person says in which a sentence that refuses begins."""
+Refuses = Callable[[SpokenSentence], bool]
+"""Returns True if a sentence of a person's, or a clause of it, refuses something. It is read only where all else speaks
+for it, since reading costs.
+"""
 RARE = 3.0
 SELDOM = 6.5
 """Rarity of a word with a capital, and of another one, from which it is the name of something."""
@@ -79,14 +83,14 @@ class DeadEnd:
     at: datetime | None
 
 
-def find_in_session(moves: Sequence[Move]) -> list[DeadEnd]:
+def find_in_session(moves: Sequence[Move], refuses: Refuses) -> list[DeadEnd]:
     """Return the dead ends of a session, in order of their attempts; of one attempt one alone."""
     undone = [*_find_undone(moves)]
     explained = {n for start, end, _ in undone for n in range(start, end + 1)}
-    refused = [*_find_refused(moves, explained)]
+    refused = [*_find_refused(moves, explained, refuses)]
     explained.update(start for start, _, _ in refused)
     failed = [*_find_failed(moves, explained), *_find_options(moves)]
-    failed += _find_refused_words(moves)
+    failed += _find_refused_words(moves, refuses)
     found: dict[str, tuple[int, DeadEnd]] = {}
     for start, end, dead_end in (*undone, *refused, *failed):
         if not _worked_later(
@@ -344,7 +348,9 @@ def _find_inverse(
     at: int,
     taken: set[int],
 ) -> list[int]:
-    """Return the place of the edit that a later edit of its file undoes."""
+    """Return the place of the edit that a later edit of its file undoes, or replaces by something unlike it after
+    something failed or the person spoke.
+    """
     later = moves[at]
     for n in range(at - 1, -1, -1):
         earlier = moves[n]
@@ -356,7 +362,7 @@ def _find_inverse(
             or later.turn - earlier.turn > NEAR
         ):
             continue
-        is_left = _fails_between(moves, n, at) or _is_refused_between(moves, n, at)
+        is_left = later.turn > earlier.turn or _fails_between(moves, n, at)
         if _undoes(earlier, later) or (is_left and _replaces_text(earlier, later)):
             return [n]
     return []
@@ -404,16 +410,17 @@ def _changes_line(move: Move) -> bool:
     return any(line.strip() not in kept for line in move.old.splitlines())
 
 
-def _is_refused_between(
+def _is_refused_at(
     moves: Sequence[Move],
-    start: int,
-    end: int,
+    at: int,
+    refuses: Refuses,
 ) -> bool:
-    """Return True if the person said no between two places."""
-    return any(
-        move.kind is MoveKind.PERSON and REFUSAL.search(move.line[:REFUSING])
-        for move in moves[start + 1 : end]
-    )
+    """Return True if the person says no at a place."""
+    if moves[at].kind is not MoveKind.PERSON:
+        return False
+    is_reply = at > 0 and moves[at - 1].kind is MoveKind.MODEL
+    before = moves[at - 1].line if is_reply else ""
+    return any(map(refuses, list_reply(before, moves[at].line, REFUSING)))
 
 
 def _fails_between(
@@ -532,7 +539,11 @@ def _find_next(moves: Sequence[Move], at: int) -> Move | None:
     return None
 
 
-def _find_refused(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]:
+def _find_refused(
+    moves: Sequence[Move],
+    explained: set[int],
+    refuses: Refuses,
+) -> Iterator[Place]:
     """Yield the calls that the person refused."""
     for at, move in enumerate(moves):
         if move.kind in DOING and move.is_refused and at not in explained:
@@ -552,7 +563,7 @@ def _find_refused(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]
                     ),
                 )
     for said, move in enumerate(moves):
-        if move.kind is MoveKind.PERSON and REFUSAL.search(move.line[:REFUSING]):
+        if move.kind is MoveKind.PERSON:
             done = [
                 n
                 for n in range(said)
@@ -564,6 +575,7 @@ def _find_refused(moves: Sequence[Move], explained: set[int]) -> Iterator[Place]
                 and done[-1] not in explained
                 and next_done is not None
                 and _replaces(moves[done[-1]], next_done)
+                and _is_refused_at(moves, said, refuses)
             ):
                 yield (
                     done[-1],
@@ -584,22 +596,39 @@ def _replaces(attempt: Move, other: Move) -> bool:
     )
 
 
-def _find_refused_words(moves: Sequence[Move]) -> Iterator[Place]:
-    """Yield the proposals that the model made in words, and that the person's next words refuse by name."""
+def _find_refused_words(moves: Sequence[Move], refuses: Refuses) -> Iterator[Place]:
+    """Yield the proposals that the model made in words, and that the person's next words refuse by name.
+
+    A clause of the reply has a name of the proposal, and refuses when it is read alone: "no prisma please, take
+    drizzle" refuses Prisma, not Drizzle.
+    """
     for at, (before, move) in enumerate(pairwise(moves)):
-        is_answer = before.kind is MoveKind.MODEL and move.kind is MoveKind.PERSON
-        refusal = REFUSAL.match(move.line) if is_answer else None
-        if refusal is None:
+        if before.kind is not MoveKind.MODEL or move.kind is not MoveKind.PERSON:
             continue
-        clause = CLAUSE_END.split(move.line[refusal.end() :][:REFUSING])[0]
-        for sentence in split_sentences(before.line):
-            line = before.line[sentence.start : sentence.end]
-            names = _list_names(line, clause)
-            if names and (line.endswith(("?", "？")) or PROPOSAL.search(line)):
+        proposals = [
+            line
+            for line in _list_proposals(before.line)
+            if _list_names(line, move.line)
+        ]
+        if not proposals:
+            continue
+        reply = list_reply(before.line, move.line, REFUSING)
+        clauses = [clause for one in reply for clause in list_clauses(one)]
+        for line, clause in product(proposals, clauses):
+            names = _list_names(line, clause.text)
+            if names and refuses(clause):
                 built = _build(moves=moves, tried=[at], failure=at + 1, instead=None)
                 attempt = replace(before, kind=MoveKind.WORDS, line=line, words=names)
                 refused = replace(built, attempt=attempt, words=names, after="")
                 yield at, at + 1, refused
+
+
+def _list_proposals(text: str) -> Iterator[str]:
+    """Yield the sentences of a text that ask or propose something."""
+    for sentence in split_sentences(text):
+        line = text[sentence.start : sentence.end]
+        if line.endswith(("?", "？")) or PROPOSAL.search(line):
+            yield line
 
 
 def _list_names(line: str, clause: str) -> tuple[str, ...]:

@@ -8,11 +8,9 @@ import pyarrow as pa
 
 from slowwave.schemas.ids import compute_content_id
 from slowwave.schemas.rows import DeadEndRow, SessionRow
-from slowwave.schemas.tables import DEAD_ENDS
 from slowwave.tasks.dead_ends.find import (
     STATUS,
     DeadEnd,
-    find_in_session,
     get_share,
 )
 from slowwave.tasks.dead_ends.moves import TOKEN, Move, MoveKind, read_moves
@@ -29,20 +27,6 @@ MOST_NAMES = 60
 """Names of an edit that are kept."""
 SAME = 0.9
 """Share of an edit's names that a later one has, at least, to be the same edit."""
-
-
-def find_dead_ends(messages: pa.Table, sessions: pa.Table, step_key: str) -> pa.Table:
-    """Return rows of DEAD_ENDS, in order of session and attempt.
-
-    Args:
-        messages: COLUMNS of whole sessions.
-        sessions: session_id, workspace and inactive of those sessions. Inactive messages tried nothing.
-        step_key: the step's key.
-    """
-    rows: list[DeadEndRow] = []
-    for session, moves in read_sessions(messages, sessions):
-        rows += build_rows(session, find_in_session(moves), step_key)
-    return pa.Table.from_pylist(rows, schema=DEAD_ENDS.schema)
 
 
 def read_sessions(

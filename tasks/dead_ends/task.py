@@ -1,6 +1,7 @@
 """Update the dead ends of new and changed sessions, and note which of them worked in a later session."""
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -8,9 +9,10 @@ import pyarrow as pa
 
 from slowwave.schemas.counters import Count
 from slowwave.schemas.rows import DeadEndRow, SessionRow
+from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import DEAD_ENDS, MESSAGES, SESSIONS
 from slowwave.store.store import Store
-from slowwave.tasks.dead_ends.find import find_in_session
+from slowwave.tasks.dead_ends.find import Refuses, find_in_session
 from slowwave.tasks.dead_ends.rows import (
     COLUMNS,
     build_rows,
@@ -18,6 +20,9 @@ from slowwave.tasks.dead_ends.rows import (
     read_sessions,
 )
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
+from slowwave.tasks.observe.layers import reads_in_layers
+from slowwave.tasks.observe.statements import is_refusal
+from slowwave.tasks.observe.units import SpokenSentence
 from slowwave.tasks.pending import (
     find_pending_sessions,
     mark_sessions_done,
@@ -26,7 +31,7 @@ from slowwave.tasks.pending import (
 from slowwave.tasks.progress import track_items
 
 STEP = "attempts"
-VERSION = 4
+VERSION = 5
 BATCH = 5_000
 """Messages that are read at once."""
 
@@ -47,7 +52,7 @@ def find_dead_ends(job: Job) -> StepReport:
         is_lost = any(row["session_id"] not in places for row in before)
         if pending.is_empty() and not is_lost:
             return report
-        found = Found(before, pending, places)
+        found = Found(before, pending, places, partial(_refuses, job.settings))
         for group in track_items(STEP, list(split_batches(pending, BATCH))):
             found.take(store, group, key)
         found.look_again(store, pending)
@@ -67,7 +72,9 @@ class Found:
         before: Sequence[DeadEndRow],
         pending: pl.DataFrame,
         places: dict[str, str],
+        refuses: Refuses,
     ) -> None:
+        self._refuses = refuses
         read_anew = set(pending["session_id"])
         self.rows: list[DeadEndRow] = [
             {**row, "worked_in": None} if row["worked_in"] in read_anew else row
@@ -86,7 +93,7 @@ class Found:
     ) -> None:
         """Add the dead ends of some sessions, and compare what they did with earlier ones."""
         for session, moves in _read(store, group):
-            own = find_in_session(moves)
+            own = find_in_session(moves, self._refuses)
             self._compare(session, moves, own)
             fresh = build_rows(session, own, key)
             self._open.update(row["dead_end_id"] for row in fresh)
@@ -125,7 +132,13 @@ class Found:
         )
         for group in split_batches(others, BATCH):
             for session, moves in _read(store, group):
-                self._compare(session, moves, find_in_session(moves))
+                own = find_in_session(moves, self._refuses)
+                self._compare(session, moves, own)
+
+
+def _refuses(settings: Settings, said: SpokenSentence) -> bool:
+    """Return True if a person refuses something, as the reader of the claims reads it."""
+    return is_refusal(said, in_layers=reads_in_layers(settings))
 
 
 def _read(store: Store, group: pl.DataFrame) -> Iterable[tuple[SessionRow, list[Any]]]:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from slowwave.engines.encoders.load import load_query_encoder
 from slowwave.engines.encoders.onnx import OnnxEncoder
+from slowwave.engines.encoders.protocol import find_vector_space
 from slowwave.engines.encoders.upper_layers import UpperLayers
 from slowwave.schemas.errors import EncoderNotFound
 from slowwave.schemas.settings import Settings
@@ -211,6 +212,12 @@ def can_open_layers() -> bool:
         LOG.warning("persons' sentences are read by regression: %s", error)
         return False
     return True
+
+
+def reads_in_layers(settings: Settings) -> bool:
+    """Return True if persons' sentences are read in layers, as the claims' messages were, where they can be opened."""
+    is_shipped = settings.embeddings and find_vector_space(settings.encoder) == SHIPPED
+    return is_shipped and can_open_layers()
 
 
 def read_sentences(

@@ -17,6 +17,7 @@ from slowwave.tasks.observe.units import (
     LONGEST_ASKED,
     AnsweredTurn,
     SpokenRow,
+    SpokenSentence,
     Unit,
     as_reply_to,
     as_said,
@@ -51,6 +52,7 @@ LEAST_KEPT = 0.25
 FEW = 2
 """Most content words of an answer that is not understood without its proposal."""
 RETRACTION = "retraction"
+REFUSED = "refused"
 KEPT = (*SETTLING, "plan", "report", RETRACTION)
 """Kinds that are kept."""
 STATED = tuple(kind for kind in KEPT if kind != "plan")
@@ -138,7 +140,7 @@ class Statement:
     @property
     def is_refusal(self) -> bool:
         """Return True if it likelier refuses than it settles anything else."""
-        return self.reading.find_likeliest(SETTLING) == "refused"
+        return self.reading.find_likeliest(SETTLING) == REFUSED
 
     @property
     def proposal(self) -> AnsweredTurn | None:
@@ -402,15 +404,50 @@ def is_retraction(text: str, *, in_layers: bool) -> bool:
     return any(reading.by_head[RETRACTION] >= LIKELY for reading in readings)
 
 
-def _read_alone(text: str, *, in_layers: bool) -> Sequence[Reading]:
-    """Return the readings of a text's sentences, as if a person had said nothing else."""
-    message: SpokenRow = {
+def list_reply(before: str, reply: str, most: int) -> list[SpokenSentence]:
+    """Return the sentences that begin in the first `most` characters of a person's reply.
+
+    Args:
+        before: the model's message; empty for none.
+        reply: the person's.
+        most: characters of the reply.
+    """
+    said = [_as_message(Origin.MODEL, before)] if before else []
+    said.append(_as_message(Origin.HUMAN, reply))
+    return [
+        one
+        for one in list_sentences(said, least_said=1)
+        if one.turn.row["origin"] == Origin.HUMAN
+        and one.turn.sentences[one.at].start < most
+    ]
+
+
+def list_clauses(sentence: SpokenSentence) -> list[SpokenSentence]:
+    """Return the clauses of a sentence, each to be read alone."""
+    text = sentence.turn.sentences[sentence.at].text
+    return [sentence.cut(*match.span()) for match in CLAUSE.finditer(text)]
+
+
+def is_refusal(said: SpokenSentence, *, in_layers: bool) -> bool:
+    """Return True if a person's sentence, or a clause of it, likely refuses something."""
+    (reading,) = read_sentences([said], in_layers=in_layers)
+    return reading.by_head[REFUSED] >= LIKELY
+
+
+def _as_message(origin: Origin, text: str) -> SpokenRow:
+    """Return a text as a message."""
+    return {
         "message_id": "",
         "speaker": None,
         "blocks": [],
-        "role": "user",
-        "origin": Origin.HUMAN,
+        "role": "user" if origin is Origin.HUMAN else "assistant",
+        "origin": origin,
         "text": text,
     }
+
+
+def _read_alone(text: str, *, in_layers: bool) -> Sequence[Reading]:
+    """Return the readings of a text's sentences, as if a person had said nothing else."""
+    message = _as_message(Origin.HUMAN, text)
     sentences = list(list_sentences([message], least_said=1))
     return read_sentences(sentences, in_layers=in_layers)

@@ -432,8 +432,48 @@ def test_a_proposal_that_is_refused_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "answer", "name"),
+    [
+        (
+            "Shall I add Storybook for the pages?",
+            "don't use storybook here",
+            "storybook",
+        ),
+        ("Shall I add Redis?", "we have a table for it. no redis", "redis"),
+        (
+            "Soll ich Prisma für das Schema nehmen?",
+            "Prisma brauchen wir nicht.",
+            "prisma",
+        ),
+        ("¿Quieres que pase la caché a Redis?", "No quiero Redis aquí.", "redis"),
+        ("¿Instalo Storybook?", "Storybook no, gracias.", "storybook"),
+        ("Je passe le cache sur Redis ?", "Je ne veux pas de Redis ici.", "redis"),
+        (
+            "J'installe Storybook pour les composants ?",
+            "Storybook non merci.",
+            "storybook",
+        ),
+        ("要不要加上 Prisma？", "不要 Prisma，用 Drizzle。", "prisma"),
+    ],
+)
+def test_a_refusal_is_read_in_any_language_and_anywhere_in_the_reply(
+    said: str, answer: str, name: str
+) -> None:
+    [row] = find(ask(said), answer)
+    assert (row["kind"], row["words"]) == ("words", [name])
+
+
+@pytest.mark.parametrize(
     ("said", "answer"),
     [
+        ("Soll ich Tailwind einbauen?", "Ja, Tailwind gern."),
+        ("Soll ich Celery nehmen?", "Nimm Celery, aber ohne Beat."),
+        ("¿Conecto Sentry?", "Sentry ya está, la clave está en el env."),
+        ("¿Uso Celery?", "Usa Celery, pero sin Beat."),
+        ("Je branche Sentry ?", "Sentry est déjà là, la clé est dans le env."),
+        ("J'ajoute Tailwind ?", "Oui, Tailwind ça me va."),
+        ("Shall I add Prisma?", "yes prisma, but not the studio"),
+        ("要不要加上 Tailwind？", "好，加 Tailwind。"),
         # what is refused is not named
         ("Shall I add Prisma for the migrations?", "no, the SQL files are enough"),
         # a word of every day is no name
