@@ -211,7 +211,7 @@ def _rank_others(
     found = {hit.id: hit for hit in hits if hit.get_beside()}
     others = read_others(view, list(found))
     texts = {row["message_id"]: str(row["text"]) for row in others.values()}
-    changes = find_changes(view, texts, query.as_of, query.places)
+    changes = find_changes(view, texts, query.as_of, places=query.places)
     lines = []
     for key, row in others.items():
         hit = found[key]
@@ -378,7 +378,7 @@ def _make_passage_lines(
         key: view.chains.hide_excluded(key, passage["text"])
         for key, (passage, _) in likeliest.items()
     }
-    changes = find_changes(view, texts, query.as_of, query.places)
+    changes = find_changes(view, texts, query.as_of, places=query.places)
     rows = view.read_by_id(MESSAGES, list(texts), SHOWN)
     return [
         make_line(

@@ -733,7 +733,7 @@ def _add_changes(
     others = {key: cited[1:] for key, (cited, _) in exchanges.items()}
     for row in chain(*others.values()):
         texts[row["message_id"]] = row["text"]
-    changes = find_changes(view, texts, query.as_of, query.places)
+    changes = find_changes(view, texts, query.as_of, places=query.places)
     marked = []
     for hit in hits:
         beside = {

@@ -705,9 +705,7 @@ def _find_removed(
     # an added file takes nothing out
     log = git.log("-p", "-U0", "--diff-filter=a", since=since) if waiting else ()
     for commit, diff in log:
-        for one, verdict in deleted.items():
-            if verdict.since == commit:
-                waiting.pop(one, None)
+        _drop_deleted(waiting, deleted, commit)
         words = set(diff.translate(NOT_WORDS).split())
         near: dict[bytes, list[Reference]] = {}
         for key in by_key.keys() & words:
@@ -721,6 +719,17 @@ def _find_removed(
         if not waiting:
             break
     return verdicts
+
+
+def _drop_deleted(
+    waiting: dict[Reference, "_Wanted"],
+    deleted: Mapping[Reference, Verdict],
+    commit: Commit,
+) -> None:
+    """Look no further for the names whose file a commit deleted."""
+    for one, verdict in deleted.items():
+        if verdict.since == commit:
+            waiting.pop(one, None)
 
 
 @dataclass(frozen=True)

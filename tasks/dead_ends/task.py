@@ -52,7 +52,7 @@ def find_dead_ends(job: Job) -> StepReport:
         is_lost = any(row["session_id"] not in places for row in before)
         if pending.is_empty() and not is_lost:
             return report
-        found = Found(before, pending, places, partial(_refuses, job.settings))
+        found = Found(before, pending, places, refuses=partial(_refuses, job.settings))
         for group in track_items(STEP, list(split_batches(pending, BATCH))):
             found.take(store, group, key)
         found.look_again(store, pending)
