@@ -132,7 +132,8 @@ TAGGED = re.compile(r"(?:(?P<name>.+)[-_/@])?v?(?P<number>\d+(?:\.\d+)*)")
 """A tag of a version: v2.4.0, harbor@2.4.0, release/2.4."""
 ARROW = re.compile("→|->|=>")
 UNSIGNED = frozenset(word.replace("'", "") for word in STOP if word.endswith("'t"))
-"""Negations that are typed without their sign: "cant". They tell no topic."""
+"""Negations that are typed without their sign: "cant". They tell no topic. Only English writes a sign in one: in other
+languages they are words of their own, and stop words."""
 OFTEN = 0.1
 """Share of a project's claims from which a word that they have tells nothing."""
 FEW = 3
