@@ -325,7 +325,8 @@ def _validate_claim(
         pack=part.pack,
         model=model,
     )
-    return {**claim, "no_end": no_end}
+    claim["no_end"] = no_end
+    return claim
 
 
 def _find_founded_beginning(

@@ -382,7 +382,7 @@ def _check_negation(claim: str, ground: GroundingContext) -> str | None:
 def _repeats_denials(claim: ClaimText, near: str) -> bool:
     """Return True if the sources near a claim have each of its negations, and all of these are verbs or nouns.
 
-    A bus stop is no negation, and who says "tests fail" need not deny anything else.
+    A bus stop denies nothing, and who says "tests fail" need not deny anything else.
     """
     denials = {word for word in claim.words if word in NEGATIONS}
     there = {stem(word) for word in _parse_cached(near).words}
