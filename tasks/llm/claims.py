@@ -431,6 +431,7 @@ def _build_claim_row(
         "place": (row["seq"], place.anchor.start),
         "by_person": row["origin"] == Origin.HUMAN,
         "no_detail": no_detail,
+        "no_end": None,
     }
 
 
