@@ -30,6 +30,7 @@ from slowwave.tasks.llm.fence import find_injections, has_injection, has_overlap
 from slowwave.tasks.llm.grounding import GroundingContext, explain_unfounded
 from slowwave.tasks.llm.library import Pack, RejectedAnswer, limit_answer
 from slowwave.tasks.llm.quotes import (
+    CLAUSE_END,
     Anchor,
     compute_support,
     find_best_anchor,
@@ -94,6 +95,8 @@ class FoundClaim(ClaimRow, total=False):
     by_person: bool
     no_detail: str | None
     """Why the model's detail was left out."""
+    no_end: str | None
+    """Why the end of the model's summary was left out."""
 
 
 @dataclass(slots=True)
@@ -155,6 +158,14 @@ def read_answer(
             )
             continue
         read.claims.append(made)
+        if made["no_end"]:
+            read.rejected.append(
+                RejectedAnswer(
+                    f"{row_id}/end",
+                    f"the end of its summary {made['no_end']}",
+                    answer.summary,
+                )
+            )
         if made["no_detail"]:
             read.rejected.append(
                 RejectedAnswer(
@@ -235,19 +246,9 @@ class _PromptEvidence:
         quote: str,
     ) -> str | None:
         """Return why the numbered messages and those near them do not support a text, or None if they do."""
-        places = [at for at, turn in enumerate(self.turns) if turn.number in numbers]
-        near = [
-            turn
-            for at, turn in enumerate(self.turns)
-            if any(abs(at - p) <= NEAR for p in places)
-        ]
-        if (
-            compute_support(
-                text, " ".join([*(turn.shown for turn in near), self.names])
-            )
-            < SUPPORT
-        ):
+        if not self.is_on_subject(text, numbers):
             return "speaks of something else than the messages it cites"
+        near = self._find_near(numbers)
         chunk = "\n".join([*(turn.text for turn in self.turns), self.names])
         times = tuple(at for n in numbers if (at := self.rows[n]["ts"]))
         around = "\n".join(turn.text for turn in near)
@@ -255,6 +256,20 @@ class _PromptEvidence:
             text, GroundingContext(near=around, chunk=chunk, times=times, quote=quote)
         )
         return why and f"is not what was said: {why}"
+
+    def is_on_subject(self, text: str, numbers: Collection[int]) -> bool:
+        """Return True if the numbered messages and those near them have enough of a text's words."""
+        shown = [turn.shown for turn in self._find_near(numbers)]
+        return compute_support(text, " ".join([*shown, self.names])) >= SUPPORT
+
+    def _find_near(self, numbers: Collection[int]) -> list[NumberedTurn]:
+        """Return the numbered messages and the NEAR ones on either side of each."""
+        places = [at for at, turn in enumerate(self.turns) if turn.number in numbers]
+        return [
+            turn
+            for at, turn in enumerate(self.turns)
+            if any(abs(at - p) <= NEAR for p in places)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,17 +312,42 @@ def _validate_claim(
         return place
     if injected := _explain_injection(answer, place):
         return injected
-    if strange := evidence.explain_unfounded(
-        answer.summary, place.numbers, place.quote
-    ):
-        return f"its summary {strange}"
-    return _build_claim_row(
+    no_end = evidence.explain_unfounded(answer.summary, place.numbers, place.quote)
+    if no_end:
+        founded = _find_founded_beginning(answer.summary, evidence, place)
+        if not founded:
+            return f"its summary {no_end}"
+        answer = answer.model_copy(update={"summary": founded})
+    claim = _build_claim_row(
         answer,
         evidence,
         place=place,
         pack=part.pack,
         model=model,
     )
+    claim["no_end"] = no_end
+    return claim
+
+
+def _find_founded_beginning(
+    summary: str, evidence: _PromptEvidence, place: _QuotePlace
+) -> str:
+    """Return the longest beginning of a summary, up to a clause's end, that its sources support; empty if none does.
+
+    Nobody said no to React where "the front stays with templates, not React" answers who wished for it. Without that
+    end the claim is true. The fewer words a text has, the sooner they are anywhere: if those of the whole summary are
+    not near, the quote itself must have enough of the beginning's.
+    """
+    is_on_subject = evidence.is_on_subject(summary, place.numbers)
+    ends = [match.start() for match in CLAUSE_END.finditer(summary)][::-1]
+    for end in ends:
+        beginning = f"{summary[:end].rstrip()}."
+        is_whole = len(beginning.split()) >= LEAST_WORDS or is_unspaced(beginning)
+        is_near = is_on_subject or compute_support(beginning, place.quote) >= SUPPORT
+        why = evidence.explain_unfounded(beginning, place.numbers, place.quote)
+        if is_whole and is_near and not why:
+            return beginning
+    return ""
 
 
 def _find_quote(answer: ClaimAnswer, evidence: _PromptEvidence) -> _QuotePlace | str:
@@ -391,6 +431,7 @@ def _build_claim_row(
         "place": (row["seq"], place.anchor.start),
         "by_person": row["origin"] == Origin.HUMAN,
         "no_detail": no_detail,
+        "no_end": None,
     }
 
 

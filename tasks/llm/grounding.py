@@ -15,7 +15,7 @@ from slowwave.tasks.dedupe.normalise import TOKEN, ClaimText, normalise_claim
 from slowwave.tasks.llm.quotes import DIGITS, EASTERN_DATE, is_unspaced, normalise_text
 from slowwave.text.rarity import weigh_word
 from slowwave.text.times.dates import MONTH_NAMES, MONTHS, WEEKDAYS
-from slowwave.text.words import ENGLISH_STOP, is_content_word, stem
+from slowwave.text.words import ENGLISH_STOP, NEGATIONS, is_content_word, stem
 
 REACH = timedelta(days=14), timedelta(days=100)
 """How far a date may lie from its message's day. The second holds if the messages have a word of FAR."""
@@ -34,6 +34,9 @@ FAR = frozenset(
         "spring",
     }
 )
+MONTH = timedelta(days=31)
+"""How far a date may lie whose day of the month its sources say: "on the 27th" is the next one or the last."""
+DAY_NUMBER = re.compile(r"(?<![\d.,:])\d{1,2}(?![\d:]|[.,]\d)")
 NAME = re.compile(r"(?<![\w.@/#-])[^\W\d_a-z](?:[^\W\d_]|['’](?=[^\W\d_]))*(?![\w@/])")
 SENTENCE_START = re.compile(r"(?:^|[.!?:;]\s+|\n)[\W_]*$")
 JOINT = re.compile(r"[\W_]")
@@ -197,8 +200,10 @@ def _is_date_plausible(
     ground: GroundingContext,
     there: set[str],
 ) -> bool:
-    """Return True if a message of those days may mean the date by "yesterday" or "in two weeks"."""
+    """Return True if a message of those days may mean the date by "yesterday", "in two weeks" or "the 27th"."""
     reach = REACH[0] if there.isdisjoint(FAR) else REACH[1]
+    if day in {int(number) for number in DAY_NUMBER.findall(ground.near)}:
+        reach = max(reach, MONTH)
     for other in ground.days:
         for y in (
             (other.year - 1, other.year, other.year + 1) if year is None else (year,)
@@ -351,7 +356,7 @@ def _check_negation(claim: str, ground: GroundingContext) -> str | None:
     words, any of the claim's words will do: "not known" may stand for "doesn't cover why".
     """
     parsed = normalise_claim(claim)
-    if not parsed.negated:
+    if not parsed.negated or _repeats_denials(parsed, ground.near):
         return None
     reason = "it denies what nobody near the messages it cites denies"
     if UNTRUE.match(claim) and not UNTRUE_THERE.search(ground.near):
@@ -372,6 +377,16 @@ def _check_negation(claim: str, ground: GroundingContext) -> str | None:
     else:
         founded = any(negative and content & there for there, negative in sentences)
     return None if founded else reason
+
+
+def _repeats_denials(claim: ClaimText, near: str) -> bool:
+    """Return True if the sources near a claim have each of its negations, and all of these are verbs or nouns.
+
+    A bus stop denies nothing, and who says "tests fail" need not deny anything else.
+    """
+    denials = {word for word in claim.words if word in NEGATIONS}
+    there = {stem(word) for word in _parse_cached(near).words}
+    return denials.isdisjoint(ENGLISH_STOP) and {*map(stem, denials)} <= there
 
 
 def _denies(text: str) -> bool:

@@ -12,12 +12,17 @@ from rapidfuzz import fuzz
 
 from slowwave.text.languages import find_stop_words
 from slowwave.text.times.dates import MONTH_NAMES, WEEKDAYS
-from slowwave.text.words import ENGLISH_STOP, find_text_language, stem
+from slowwave.text.words import (
+    ENGLISH_STOP,
+    find_text_language,
+    is_content_word,
+    stem,
+)
 
 FEWEST_WORDS = 3
 FEWEST_CHARACTERS = 12
 """A shorter quote occurs in many messages and proves nothing, unless it is the whole message or its first sentence: an
-answer stands first ("do both. 5 seconds is too slow")."""
+answer stands first ("do both. 5 seconds is too slow"). A list's item may be as short: "rules: no unsafe, no async"."""
 HEADER = re.compile(
     r"^\s*\[?\d{0,4}\]?\s*[^:\n]{1,60}, \w{3} \d{4}-\d\d-\d\d \d\d:\d\d:\s*"
 )
@@ -48,6 +53,9 @@ QUOTES = str.maketrans(
     }
 )
 SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[。！？]")
+CLAUSE_END = re.compile(r"[.!?,;:](?=\s|$)|[。！？，、；：]|\s[-(]|\)")
+"""Where a clause or an item of a list ends."""
+WORDS = re.compile(r"\w+")
 DIGITS = re.compile(r"\d[\d,]*(?:\.\d+)*")
 
 
@@ -76,7 +84,8 @@ def find_anchor(quote: str, text: str, floor: float = 90.0) -> Anchor | None:
     normalised = normalise_text(part)
     there = normalise_text(text)
     is_short = len(part) < FEWEST_CHARACTERS and len(part.split()) < FEWEST_WORDS
-    if is_short and not _is_first_sentence(normalised, there):
+    is_told = _is_first_sentence(normalised, there) or _is_item(normalised, there)
+    if is_short and not is_told:
         return None
     at = there.find(normalised)
     if at >= 0:
@@ -104,6 +113,14 @@ def _is_first_sentence(quote: str, text: str) -> bool:
     """Return True if a quote is the whole text or its first sentence; both are normalised."""
     first = SENTENCE_END.split(text.strip(), maxsplit=1)[0]
     return quote.strip(" .!?") in (first.strip(" .!?"), text.strip(" .!?"))
+
+
+def _is_item(quote: str, text: str) -> bool:
+    """Return True if a quote is all between two marks of a text, once, and has a content word beside another word."""
+    items = [item.strip(" .!?") for item in CLAUSE_END.split(text)]
+    words = WORDS.findall(quote)
+    has_content = len(words) > 1 and any(map(is_content_word, words))
+    return has_content and items.count(quote.strip(" .!?")) == 1
 
 
 def find_best_anchor(

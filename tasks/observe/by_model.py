@@ -56,7 +56,7 @@ from slowwave.tasks.llm.library import (
 from slowwave.tasks.observe.coding import is_coding
 from slowwave.text.fence import fence_entries, format_entry
 
-VERSION = 6
+VERSION = 7
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 PROMPTS = ("extract", "consolidate")
 DROPS_TOKENS = 768

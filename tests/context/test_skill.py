@@ -176,7 +176,19 @@ def test_a_models_reasons_are_told_and_nothing_that_steers(tmp_path: Path) -> No
     add(
         made,
         CLAIMS,
-        [claim_row("o-1", "Sessions live in PostgreSQL.", "x", "ses-a-m0", **by_model)],
+        [
+            claim_row(
+                "o-1", "Sessions live in PostgreSQL.", "x", "ses-a-m0", **by_model
+            ),
+            claim_row(
+                "o-2",
+                "Docs go through gettext, Spanish comes later.",
+                "x",
+                "ses-a-m0",
+                observer="qwen",
+                detail="The Spanish comes later",
+            ),
+        ],
     )
     pattern = {
         "kind": "command", "workspace": "api", "role": "test", "support": 3, "turns": [3], "times": 3, "sessions": 1,
@@ -214,6 +226,8 @@ def test_a_models_reasons_are_told_and_nothing_that_steers(tmp_path: Path) -> No
         "Sessions live in PostgreSQL. — Redis lost them twice. (`src/login.py`) (1 Mar 2025)"
         in texts
     )
+    # The claim has each word of its detail.
+    assert "Docs go through gettext, Spanish comes later. (1 Mar 2025)" in texts
     assert [text for text, category in texts.items() if category == "command"] == [
         "Test: `make check` (3 times in 3 turns)",
         "Test: `pytest -q` (3 times in 3 turns)",

@@ -90,9 +90,12 @@ def test_nearly_every_claim_is_kept_with_the_persons_own_words(
         for answer in cassette.load()["answers"].values()
         if "claims" in answer
     )
-    refused = [
-        row for row in store.read(QUARANTINE).to_pylist() if row["step"] == "observe"
+    left_out = [
+        row["reason"]
+        for row in store.read(QUARANTINE).to_pylist()
+        if row["step"] == "observe"
     ]
+    refused = [why for why in left_out if not why.startswith("the end of its summary")]
     assert len(claims) + len(refused) == given
     assert len(claims) >= 0.98 * given > 100
     texts = {

@@ -330,3 +330,75 @@ def test_a_short_answer_bears_out_what_it_says_of_the_question(
 def test_a_short_quote_from_the_middle_proves_nothing() -> None:
     got = read([claim(4, "den Zug", summary="They take the train.")], ANSWERS)
     assert got.claims == []
+
+
+SHOP = [
+    ("Ada", "The whole front should be in React, says Ben."),
+    ("Ben", "Maybe in 2030. We stay with the templates and a bit of htmx."),
+    ("Ada", "The keys come on friday the 27th at 16:00, so do not book before that."),
+    ("Ben", "Rules for the code: no unsafe, no async, one thread."),
+    ("Ada", "If more than one stop fits, print at most 8 of the stops."),
+]
+
+
+@pytest.mark.parametrize(
+    ("number", "quote", "summary"),
+    [
+        (3, "the 27th at 16:00", "The keys come on 27 November 2026 at 16:00."),
+        (4, "no async", "The code has no async."),
+        (4, "one thread", "The code runs on one thread."),
+        (5, "print at most 8", "It prints at most 8 of the stops that fit."),
+    ],
+)
+def test_an_item_a_day_of_the_month_and_a_bus_stop_are_borne_out(
+    number: int, quote: str, summary: str
+) -> None:
+    got = read([claim(number, quote, summary=summary)], SHOP)
+    assert [c["summary"] for c in got.claims] == [summary]
+    assert got.rejected == []
+
+
+@pytest.mark.parametrize(
+    "summary",
+    ["The keys come on 26 November 2026.", "The keys come on 27 January 2027."],
+)
+def test_another_day_or_a_day_of_a_far_month_is_not(summary: str) -> None:
+    got = read([claim(3, "the 27th at 16:00", summary=summary)], SHOP)
+    assert got.claims == []
+    (refused,) = got.rejected
+    assert refused.reason.startswith("its summary is not what was said: the date")
+
+
+@pytest.mark.parametrize(
+    ("quote", "summary", "kept"),
+    [
+        (
+            "We stay with the templates",
+            "The front stays with the templates and htmx, not React.",
+            "The front stays with the templates and htmx.",
+        ),
+        (
+            "We stay with the templates",
+            "The front stays with the templates; Zelda wrote them.",
+            "The front stays with the templates.",
+        ),
+        (
+            "We stay with the templates",
+            "They stay with templates, whose colours the brewery of the village chose.",
+            "They stay with templates.",
+        ),
+    ],
+)
+def test_the_end_of_a_summary_that_nothing_bears_out_is_left_out(
+    quote: str, summary: str, kept: str
+) -> None:
+    got = read([claim(2, quote, summary=summary)], SHOP)
+    assert [c["summary"] for c in got.claims] == [kept]
+    assert [(r.row_id, r.excerpt) for r in got.rejected] == [("s/0#0/end", summary)]
+
+
+def test_a_beginning_that_its_quote_does_not_bear_out_is_refused_too() -> None:
+    summary = "The front has colours, which the brewery of the village chose."
+    got = read([claim(2, "Maybe in 2030", summary=summary)], SHOP)
+    assert got.claims == []
+    assert [r.row_id for r in got.rejected] == ["s/0#0"]

@@ -45,6 +45,7 @@ from slowwave.schemas.vocabulary import (
 from slowwave.text.fence import escape_line
 from slowwave.text.times.days import format_day
 from slowwave.text.times.relative_days import add_days
+from slowwave.text.words import extract_content_words
 
 SECTIONS = {
     "decision": "Key Decisions",
@@ -145,11 +146,9 @@ def _make_claim_line(claim: StandingClaim, row: ClaimRow) -> PageLine:
         if row["observer"] != EXTRACTIVE
         else ""
     )
-    is_left_out = (
-        not detail
-        or detail.casefold() in claim.text.casefold()
-        or not addresses_nobody(detail)
-    )
+    told = {*extract_content_words(claim.text)}
+    says_more = not told.issuperset(extract_content_words(detail))
+    is_left_out = not says_more or not addresses_nobody(detail)
     files = [
         f"`{file}`" for file in row["files"][:MOST_FILES] if file not in claim.text
     ]
