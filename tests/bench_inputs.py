@@ -156,7 +156,10 @@ def runs(folder: Path) -> dict[str, list[tuple[Words, *tuple[str, ...]]]]:
         "packages": [([], "slowwave[night]")],
         "recall.precision": [([LABELLED / "precision.jsonl", *PLAIN], "must not be")],
         "recall.scale": [
-            ([folder / "scale", "--rows", 300, "--queries", 2, *PLAIN], "0 errors")
+            (
+                [folder / "scale", "--rows", 300, "--queries", 2, "--swaps", 1, *PLAIN],
+                "0 errors",
+            )
         ],
         "nights.redaction": [([rules(folder), "--json"], '"redacted": 1.0')],
         "recall.sessions": [

@@ -111,7 +111,6 @@ def small(
     monkeypatch.setattr(bench.startup, "measure", calls)
     monkeypatch.setattr(bench.cost, "TIMES", 1)
     # By name: torch and LanceDB are imported by who measures, not by who collects.
-    monkeypatch.setattr("bench.recall.scale.SWAPS", 1)
     monkeypatch.setattr("bench.recall.scale.PAUSE", 0.05)
     monkeypatch.setattr(bench.nights.tiny_models, "CACHE", folder / "models")
     monkeypatch.setattr("bench.fit.layers.EPOCHS", 1)
