@@ -3,9 +3,10 @@
 A claim is a part of a sentence that somebody said, with the text that is needed to understand it: its heading, the
 sentence that continues it ("It was …"), the one that it leans on, or the question or proposal that it answers. The best
 sentences are taken until the session's budget of words is spent; the budget grows with the worth of its sentences.
-Everyday talk is scored by a few features (`bench/nights/observe.py` measures what they keep). Talk about code is scored
-by a classifier trained on sentences labelled by hand (`slowwave.tasks.observe.worth`, `bench/nights/worth.py`). Claims
-come from the words of people and models alone, never from tool traffic, synthetic turns, questions or code.
+Everyday talk is scored by a few features (`bench/nights/observe.py` measures what they keep), but a person's words to
+an agent by what they mean (`statements.py`). Talk about code is scored by a classifier trained on sentences labelled by
+hand (`slowwave.tasks.observe.worth`, `bench/nights/worth.py`). Claims come from the words of people and models alone,
+never from tool traffic, synthetic turns, questions or code.
 """
 
 import re
@@ -60,7 +61,7 @@ from slowwave.tasks.observe.worth import (
 )
 from slowwave.text.foreign import LONGEST, keep_typed
 
-VERSION = 28
+VERSION = 29
 """Raised when the method changes: the sessions of claims made under an older version are pending again."""
 
 PERSONAL_THRIFT = 0.7
@@ -78,6 +79,11 @@ MIN_CODING_SAID = 0.2
 Of claims of real sessions outside the training data, a quarter above the second is noise, and most below it."""
 MIN_PERSONAL = {True: 0.08, False: 0.03}
 """Least probability of a claim in everyday talk, by whether a person says it. Sentences below it hold nothing new."""
+
+MIN_STATED = 0.2
+"""Least share of the kinds that state something in those of a person's statement to an agent, in everyday talk."""
+STATED_ODDS = -3.3
+"""Log-odds added to this share, so that such statements spend as many words as other sentences of everyday talk."""
 
 TYPICAL = 0.153
 """Typical share of the words of everyday talk that is worth keeping: each sentence's words times its probability. A
@@ -312,8 +318,11 @@ def _find_personal_candidates(
     _, own = collect_speakers(spoken)
     units = list(extract_units(spoken))
     aided = is_aided(spoken)
-    statements = read_statements(units, in_layers=in_layers) if aided else None
+    statements = read_statements(units, in_layers=in_layers) if aided else {}
     for unit in units:
+        if aided and unit.is_said:
+            yield from _select_stated(statements.get(unit.key))
+            continue
         logit = score_personal(
             text=unit.text,
             news=unit.spoken.news,
@@ -322,14 +331,24 @@ def _find_personal_candidates(
             human=unit.is_said,
         )
         scored = ScoredSentence(unit.sentence, logit, count_feature_words(unit.summary))
-        if unit.is_said and statements is not None:
-            statement = statements.get(unit.key)
-            least = MIN_PERSONAL[True]
-            yield from _select_statement(
-                statement=statement, scored=scored, least=least, pack="personal"
-            )
-        elif scored.probability >= MIN_PERSONAL[unit.is_said]:
+        if scored.probability >= MIN_PERSONAL[unit.is_said]:
             yield ClaimCandidate(unit, scored, category=None, pack="personal")
+
+
+def _select_stated(statement: Statement | None) -> Iterator[ClaimCandidate]:
+    """Yield the claim of a person's statement to an agent in everyday talk, if it likely states something."""
+    if statement is None:
+        return
+    unit = statement.unit
+    scored = ScoredSentence(
+        sentence=unit.sentence,
+        logit=compute_log_odds(statement.stated) + STATED_ODDS,
+        words=count_feature_words(unit.summary),
+    )
+    least = 0.0 if statement.stated >= MIN_STATED else LIKELY
+    yield from _select_statement(
+        statement=statement, scored=scored, least=least, pack="personal"
+    )
 
 
 def _find_coding_candidates(

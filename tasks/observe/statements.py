@@ -123,6 +123,12 @@ class Statement:
         return min(compute_told(self.reading), self.proposed, least)
 
     @property
+    def stated(self) -> float:
+        """Share of the kinds that are kept in the sentence's kinds, what another one wrote among the rest."""
+        kept = fsum(self.reading.by_head[kind] for kind in KEPT)
+        return kept / fsum(self.reading.by_head[kind] for kind in KINDS)
+
+    @property
     def says_nothing(self) -> bool:
         """Return True if it is a short reply whose own words would not hold if nothing had been said before."""
         return self.alone < LIKELY

@@ -1,9 +1,9 @@
 """Score how likely a sentence is worth remembering: everyday talk by a few features, talk about code by a trained
 model.
 
-Everyday talk: the log-odds are a sum of features with round weights, near those of a logistic regression on LoCoMo's
-evidence turns. Only the feature of new words is decisive; leaving out any other costs less than two points of coverage.
-Every feature depends on one session alone.
+Everyday talk between people, and what agents say there: the log-odds are a sum of features with round weights, near
+those of a logistic regression on LoCoMo's evidence turns. Only the feature of new words is decisive; leaving out any
+other costs less than two points of coverage. Every feature depends on one session alone.
 
 Code: `python -m bench.fit.worth` trains a logistic regression on a sentence's words and its place, with sentences of
 real and invented talk that were labelled by hand (`data/labelled/worth.tsv`). Its words are the words and word pairs of

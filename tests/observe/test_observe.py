@@ -101,6 +101,24 @@ def test_what_is_to_come_is_a_plan_and_courtesies_are_no_claims():
     ]
 
 
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        'Torvald wrote: "I moved to Bergen last week with my two dogs."',
+        'Jonas schrieb: "Ich bin letzte Woche mit zwei Hunden nach Bergen gezogen."',
+    ],
+)
+def test_in_everyday_talk_with_an_agent_what_another_one_wrote_is_no_claim(
+    quoted: str,
+) -> None:
+    table = said(
+        (*MODEL, None, "How was the weekend?"),
+        (*HUMAN, None, f"{quoted} The physio looked at the knee, it is healing."),
+    )
+    claims = [c["summary"] for c in claims_of(table)]
+    assert claims == ["The physio looked at the knee, it is healing"]
+
+
 def test_a_coding_session_gives_its_rule_decision_and_gotcha():
     assert {
         (c["category"], c["message_ids"][0]) for c in claims_of(CODE, max_share=1.0)
