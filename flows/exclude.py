@@ -38,7 +38,7 @@ from slowwave.flows.parts.report import RunReport
 from slowwave.flows.parts.run import is_held, open_run, run_step, take_reason
 from slowwave.recall.release.said import Omissions, collect_left_out
 from slowwave.schemas.errors import NoRelease, UsageError
-from slowwave.schemas.ids import SHORT_ID, hash_words
+from slowwave.schemas.ids import SHORT_ID, hash_words, shorten_id
 from slowwave.schemas.rows import ClaimRow, ExclusionRow, MessageRow, SessionRow
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
@@ -138,7 +138,7 @@ def run_exclude(
         done = _leave_out(job.store, find_named(job.store, names), why)
         if names and not done:
             raise UsageError(f"left out already: {', '.join(names)}")
-        report.notes += [f"left out: {what}: {why}" for what in done]
+        report.notes += [f"left out ({why}): {what}" for what in done]
         # No gate holds back the loss that was asked for.
         run_steps_after_read(job, report, gated=is_held(job.store))
     return report
@@ -269,7 +269,8 @@ def _take_in_again(store: Store, names: Sequence[str]) -> list[str]:
     store.delete_ids(EXCLUSIONS, [row["session_id"] for row in sessions])
     messages += _include_telling(store, [left_out[key] for key in claims], excluded)
     merges = _forget_undoing(store, named.merges)
-    return [*filter(None, (format_names(sessions), *messages, *claims, *merges))]
+    ids = [shorten_id(key) for key in (*claims, *merges)]
+    return [*filter(None, (format_names(sessions), *messages, *ids))]
 
 
 def _include_telling(

@@ -18,6 +18,7 @@ from slowwave.schemas.rows import ClaimRow, MergeRow, MessageRow, RunRow
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import (
     BOILERPLATE,
+    CHECKS,
     CLAIMS,
     EXCLUSIONS,
     MERGES,
@@ -69,13 +70,15 @@ DECISIONS = {
 """What each kind of row in MERGES decides, as a table says it."""
 
 
+LEAST_WRONG = 0.05
+"""Least number of expected errors that is shown as a figure."""
 CHANGE_COLUMNS = {
-    "merge": "merge_id",
+    "change": "merge_id",
+    "decision": "decision",
     "likely": "likely",
-    "rule": "rule",
     "judged by": "by",
-    "this claim": "from",
-    "is changed, or may be, by": "into",
+    "earlier": "from",
+    "later": "into",
     "of": "at",
 }
 """The columns of the list of changes, by heading."""
@@ -283,6 +286,14 @@ def _list_junk(settings: Settings, everything: bool) -> Listing:
     )
 
 
+def count_compared(settings: Settings) -> int:
+    """Return the number of names in the live release's claims and passages that were looked up in a checkout."""
+    view = View.open(settings.store, settings.space)
+    if CHECKS.name not in view.release.versions:  # a release of before
+        return 0
+    return len(view.read(CHECKS, ["result"]))
+
+
 def list_failed_checks(settings: Settings) -> list[dict[str, Any]]:
     """Return a row for each failed check of the live release: something that an active claim or passage names and that
     its checkout lacks. The rows are sorted by the id of the claim or message.
@@ -320,9 +331,7 @@ def _list_merges(settings: Settings, everything: bool) -> Listing:
         "rule": "rule",
         "state": "state",
     }
-    return Listing(
-        rows, columns | {"this claim": "from", "gave way, or may, to": "into"}
-    )
+    return Listing(rows, columns | {"this claim": "from", "the other": "into"})
 
 
 def _list_changes(settings: Settings, everything: bool) -> Listing:
@@ -351,8 +360,8 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
         for row in of_kind:
             row["answer"] = answers.get(_get_pair(row))
             row["by"] = _name_judge(row)
-            doubt = " ?" if kind == LedgerKind.DOUBT else ""
-            row["likely"] = f"{_get_likely(row):.0%}{doubt}"
+            row["likely"] = f"{_get_likely(row):.0%}"
+            row["decision"] = what
         notes += _count_by_judge(of_kind, what)
         rows += sorted(of_kind, key=lambda row: (-_get_likely(row), row["merge_id"]))
     agreeing = _select_agreements(ledger)
@@ -370,7 +379,8 @@ def _list_changes(settings: Settings, everything: bool) -> Listing:
 def _list_passage_pairs(settings: Settings) -> Sequence[Mapping[str, Any]]:
     from slowwave.flows.passage_pairs import list_passage_pairs
 
-    return list_passage_pairs(View.open(settings.store, settings.space))
+    pairs = list_passage_pairs(View.open(settings.store, settings.space))
+    return [{**pair, "decision": pair["rule"]} for pair in pairs]
 
 
 def _collect_in_force(settings: Settings) -> list[ListedMerge]:
@@ -388,6 +398,7 @@ def _select_agreements(ledger: list[ListedMerge]) -> list[ListedMerge]:
     for row in rows:
         row["answer"] = None
         row["by"] = "classifier"
+        row["decision"] = row["rule"]
         row["likely"] = f"{_get_likely(row):.0%}"
     return rows
 
@@ -429,9 +440,8 @@ def _count_by_judge(rows: list[ListedMerge], what: str) -> list[str]:
     lines = []
     if likely:
         wrong = sum(1 - p for p in likely)
-        lines.append(
-            f"{len(likely)} {what} (about {wrong:.1f} are expected to be wrong)."
-        )
+        share = f"about {wrong:.1f}" if wrong >= LEAST_WRONG else "hardly any"
+        lines.append(f"{len(likely)} {what} ({share} expected to be wrong).")
     if by_person:
         lines.append(f"{by_person} {what} by a person's correction.")
     if by_model:

@@ -163,7 +163,8 @@ def _describe_claims(
     """
     if new is None:
         nothing: Data = {"learnt": [], "changed": [], "sessions": [], "gates": []}
-        return nothing | {"learnt_count": 0, "changed_count": 0, "became": {}}
+        nothing |= {"learnt_count": 0, "changed_count": 0, "among_new": ""}
+        return nothing | {"became": {}}
     news = collect_news(new, old)
     gates = _measure_gates(settings, news, old)
     if places is not None:
@@ -186,6 +187,7 @@ def _describe_claims(
         "learnt_count": len(news.learnt),
         "changed": [_describe_change(claims, change) for change in changed],
         "changed_count": len(news.changed),
+        "among_new": news.describe_among_new(),
         "became": dict(news.lost),
         "sessions": _list_sessions(new, old),
         "gates": gates,
@@ -196,12 +198,15 @@ def _select_news(news: News, new: View, places: Collection[str]) -> News:
     """Return the news with only the learnt and changed claims of some workspaces."""
     ids = [claim.claim_id for claim in news.learnt]
     ids += [change.claim_id for change in news.changed]
+    ids += [*news.changed_among_new, *news.perhaps_among_new]
     rows = new.read_by_id(CLAIMS, ids, ["workspace"])
     here = {key for key, row in rows.items() if row["workspace"] in places}
     return replace(
         news,
         learnt=[claim for claim in news.learnt if claim.claim_id in here],
         changed=[change for change in news.changed if change.claim_id in here],
+        changed_among_new=[key for key in news.changed_among_new if key in here],
+        perhaps_among_new=[key for key in news.perhaps_among_new if key in here],
     )
 
 

@@ -280,7 +280,9 @@ def _describe_coverage(found: Coverage) -> str:
     if found["until"]:
         line += f", up to {format_minute(found['until'])}"
     if waiting:
-        line += f"; {waiting:,} wait for the next night"
+        line += (
+            f"; {waiting:,} {'waits' if waiting == 1 else 'wait'} for the next night"
+        )
     return line + (f"; {unreadable:,} can't be read." if unreadable else ".")
 
 

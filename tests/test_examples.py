@@ -18,6 +18,7 @@ from docs.examples import (
     run_night_in_terminal,
 )
 from slowwave.flows.nightly import run_night
+from slowwave.flows.run_page import describe_run
 from slowwave.memory import Memory
 from slowwave.schemas.settings import Settings
 from tests.bench_inputs import ROOT
@@ -74,8 +75,15 @@ def test_what_is_shown_is_what_the_program_prints(tmp_path: Path) -> None:
     night = run_night_in_terminal(store)
     plain = Text.from_ansi(night).plain
     listed = json.loads(run_command(store, "inspect", "changes", "--json"))
-    changed = {pair["from_id"] for pair in listed if pair["kind"] == "doubt"}
-    assert f"{len(changed)} new claims may be changed" in plain
+    changed, surely = (
+        {pair["from_id"] for pair in listed if pair["kind"] == kind}
+        for kind in ("doubt", "supersession")
+    )
+    among = describe_run(Settings(store=store))["among_new"]
+    assert among == (
+        f"{len(changed)} new claims may be changed by another new one, {len(surely)} surely"
+    )
+    assert among in " ".join(plain.split())
     for path, printed in render_examples(store).items():
         assert path.read_text(encoding="utf-8") == printed, path
     picture = (PICTURES / "terminal.svg").read_text(encoding="utf-8")

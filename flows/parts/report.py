@@ -7,6 +7,7 @@ from textwrap import fill
 from typing import Any, NamedTuple, Self
 
 import orjson
+import pyarrow.compute as pc
 
 from slowwave.context.projects.standing import (
     STANDING,
@@ -326,14 +327,27 @@ class News:
     lost: Counter[str]
     """The number of earlier claims for each kind of difference."""
     changed: list[NewlyChanged]
-    perhaps_among_new: int
-    """The number of new claims that another new claim perhaps changed."""
+    changed_among_new: list[str]
+    """Ids of new claims that another new claim surely changed."""
+    perhaps_among_new: list[str]
+    """Ids of new claims that another new claim perhaps changed."""
+
+    def describe_among_new(self) -> str:
+        """Return the number of new claims that another new one changed, or perhaps did; empty if there are none."""
+        sure = len(self.changed_among_new)
+        perhaps = len(self.perhaps_among_new)
+        if not perhaps:
+            changed = f"{count_noun(sure, 'new claim')} {'is' if sure == 1 else 'are'}"
+            return f"{changed} changed by another new one" if sure else ""
+        surely = f", {sure:,} surely" if sure else ""
+        return f"{count_noun(perhaps, 'new claim')} may be changed by another new one{surely}"
 
 
 def collect_news(new: View, old: View | None) -> News:
     """Return a release's news: new claims, and changes of earlier ones, the likeliest first."""
     earlier = old.read(CLAIMS, COLUMNS) if old else CLAIMS.make_empty_table()
-    differences = compare_claims(earlier, new.read(CLAIMS, COLUMNS), {})
+    claims = new.read(CLAIMS, COLUMNS)
+    differences = compare_claims(earlier, claims, {})
     added = {
         difference.claim_id: difference
         for difference in differences
@@ -348,6 +362,7 @@ def collect_news(new: View, old: View | None) -> News:
         if key not in before_too
     }
     perhaps = [row for key, row in came.items() if key in before]
+    superseded = claims.filter(pc.field("superseded_by").is_valid())["claim_id"]
     changed = [
         NewlyChanged(
             claim_id=row.claim_id, how=IS_NOW, later=row.by_summary, later_id=row.by
@@ -369,7 +384,8 @@ def collect_news(new: View, old: View | None) -> News:
         learnt=[added[key] for key in _rank_added(new, list(added))],
         lost=Counter(row.kind for row in differences if row.kind in LOST),
         changed=changed,
-        perhaps_among_new=len(came) - len(perhaps),
+        changed_among_new=[key for key in superseded.to_pylist() if key not in before],
+        perhaps_among_new=[key for key in came if key not in before],
     )
 
 
@@ -406,11 +422,8 @@ def _describe_claims(
         changes.append(f"perhaps changed {perhaps:,} (`{program} inspect changes`)")
     changes += [_quote_change(new, change, width) for change in news.changed[:1]]
     yield f"Changed: {'; '.join(changes) or 'nothing that the memory knew before'}."
-    if news.perhaps_among_new:
-        yield (
-            f"{INDENT}{count_noun(news.perhaps_among_new, 'new claim')} may be changed by "
-            f"another new one (`{program} inspect changes` lists them)."
-        )
+    if among := news.describe_among_new():
+        yield f"{INDENT}{among} (`{program} inspect changes`)."
 
 
 def _quote_change(

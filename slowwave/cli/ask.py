@@ -598,13 +598,11 @@ def correct(
     except OSError as refused:
         raise UsageError(f"not noted: {refused}") from None
     then = (
-        "recall shows it now, and the next night replaces the claim"
+        f"Corrected by {note}; recall shows it now, and the next night replaces the claim."
         if of_person
-        else f"as an agent's note: `slowwave include {note}` confirms it"
+        else f"Noted as {note}, an agent's correction: `slowwave include {note}` confirms it."
     )
-    OUT.say(
-        f"Corrected by {note}; {then}. `slowwave correct {claim} --undo` takes it back."
-    )
+    OUT.say(f"{then} `slowwave correct {claim} --undo` takes it back.")
     return None
 
 

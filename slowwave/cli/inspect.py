@@ -285,7 +285,7 @@ def check_claims(settings: "Settings", as_json: bool = False) -> Rows | None:
     that had it. Nothing of a checkout is run, and none of its files is changed.
     """
     from slowwave.flows.check_claims import run_claim_check
-    from slowwave.flows.ledgers import list_failed_checks
+    from slowwave.flows.ledgers import count_compared, list_failed_checks
 
     report = run_claim_check(settings)
     rows = list_failed_checks(settings)
@@ -300,16 +300,20 @@ def check_claims(settings: "Settings", as_json: bool = False) -> Rows | None:
             place = ":".join(str(part) for part in (row["path"], row["line"]) if part)
             note = escape_line(f"{row['note']} {place}")
             echo(f"{' ' * 14}{note}".rstrip())
-    echo(_count_failed(len(rows)))
+    echo(_count_failed(len(rows), count_compared(settings)))
     if report.failures:
         raise typer.Exit(INCOMPLETE)
     return None
 
 
-def _count_failed(number: int) -> str:
-    """Return the number of names that the code does not bear out, as a sentence."""
+def _count_failed(number: int, compared: int) -> str:
+    """Return the number of names that the code does not bear out, as a sentence; `compared` were looked up."""
+    if not compared:
+        return (
+            "Nothing was compared: no claim names code of a checkout on this machine."
+        )
     if not number:
-        return "The code still has every name in the claims."
+        return f"The code still has every name in the claims ({compared:,})."
     names = count_noun(number, "name")
     are = "is" if number == 1 else "are"
     return f"{names} in the claims {are} gone from the code, or {are} different there."

@@ -400,6 +400,7 @@ def _format_node_lines(
         [
             f"  {name}: {escape_line(_format_fact(value, node))}"
             for name, value in node.facts.items()
+            if not _repeats(name, node)
         ]
         if whole
         else []
@@ -409,10 +410,20 @@ def _format_node_lines(
     ]
 
 
+def _repeats(name: str, node: "Node") -> bool:
+    """Return True if a fact of a row only repeats what stands above it: the whole text, or the time it was said."""
+    value = node.facts[name]
+    if name == "quote":
+        return bool(value == node.text)
+    return name == "valid_from" and value == node.facts.get("observed_at")
+
+
 def _format_fact(value: Any, node: "Node") -> str:
     """Return a fact of a row as text. A time is shown in the time zone of its message, or else of this machine."""
+    if isinstance(value, tuple):  # a score with its name
+        return f"{value[0]} {value[1]:.3g}"
     if isinstance(value, list):
-        return ", ".join(map(str, value))
+        return ", ".join(_format_fact(one, node) for one in value)
     if not isinstance(value, datetime):
         return str(value)
     return format_minute(localise(value, node.facts.get("utc_offset")))

@@ -125,7 +125,7 @@ def restore(
     )
     at = format_minute(datetime.fromisoformat(made["made_at"]))
     OUT.print(
-        f"{len(made['files']):,} files compared; live is {made['release']} of {at}."
+        f"Space {made['space']} is restored: {len(made['files']):,} files compared; live is {made['release']} of {at}."
     )
     since = list_certificates(settings.store / made["space"], made["made_at"])
     if since:

@@ -5,16 +5,18 @@ person said. All else is a guess, and moves a hit by GUESS places at most (`docs
 """
 
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
+import pyarrow.compute as pc
 from rapidfuzz import fuzz
 
 from slowwave.recall.hits import CONFIDENT, GROUPS
 from slowwave.recall.matter import ABOUT
-from slowwave.recall.query import Mask, Query
+from slowwave.recall.query import Mask, Query, only_asks, says_little
 from slowwave.recall.release.view import (
     FIGURE,
     View,
@@ -70,7 +72,7 @@ def order_hits(
     """Return rows in the order in which they are shown, by what the code and later claims say of them."""
     marked = [_mark_code(view, row, query) for row in hits]
     ordered = order_by_change(view, _put_failing_behind(marked), query)
-    return _put_summaries_behind(ordered)
+    return _put_summaries_behind(_put_questions_behind(view, ordered, query))
 
 
 def _put_summaries_behind(rows: list[Candidate]) -> list[Candidate]:
@@ -154,13 +156,70 @@ def _put_failing_behind(rows: list[Candidate]) -> list[Candidate]:
     It passes GUESS places at most, and rows of its workspace alone: of others it can't be said which holds.
     """
     is_failing = ["not_in_code" in row.row for row in rows]
+
+    def is_passed(row: Candidate, other: Candidate) -> bool:
+        is_alike = other.row.get("workspace") == row.row.get("workspace")
+        return is_alike and other.relevance >= row.relevance
+
+    return _put_behind(rows, is_failing, is_passed)
+
+
+def _put_questions_behind(
+    view: View, rows: list[Candidate], query: Query
+) -> list[Candidate]:
+    """Return rows with each that states nothing behind those next to it that hold and are surely about the query.
+
+    It passes GUESS places at most.
+    """
+    bare = _find_bare_questions(view, rows, query)
+
+    def is_passed(_: Candidate, other: Candidate) -> bool:
+        is_standing = other.row["status"] != Status.SUPERSEDED
+        return is_standing and other.relevance >= CONFIDENT
+
+    return _put_behind(rows, [row.id in bare for row in rows], is_passed)
+
+
+def _find_bare_questions(
+    view: View, rows: Sequence[Candidate], query: Query
+) -> Set[str]:
+    """Return the ids of messages that only ask and got a reply of few words that other messages got too.
+
+    A short reply that nothing else got may be the answer.
+    """
+    exchanges = {
+        row.id: view.passages.find_exchange(row.row["position"])
+        for row in rows
+        if row.kind == "message" and only_asks(row.text)
+    }
+    replied = {key: at[1] for key, at in exchanges.items() if len(at) > 1}
+    if not replied:
+        return frozenset()
+    offsets = view.passages.offsets[[*replied.values()]]
+    texts = view.take(PASSAGES, offsets, ["text"])["text"].to_pylist()
+    short = {
+        key: text
+        for key, text in zip(replied, texts, strict=True)
+        if says_little(text, query)
+    }
+    if not short:
+        return frozenset()
+    is_reply = pc.field("text").isin([*short.values()])
+    given = Counter(row["text"] for row in view.read_rows(PASSAGES, ["text"], is_reply))
+    return {key for key, text in short.items() if given[text] > 1}
+
+
+def _put_behind(
+    rows: list[Candidate],
+    is_behind: Sequence[bool],
+    is_passed: Callable[[Candidate, Candidate], bool],
+) -> list[Candidate]:
+    """Return rows with each of a mask behind the last of the next GUESS rows that it is passed by, of the others."""
     places = [float(at) for at in range(len(rows))]
     for at, row in enumerate(rows):
-        reach = range(at + 1, min(len(rows), at + 1 + GUESS)) if is_failing[at] else ()
+        reach = range(at + 1, min(len(rows), at + 1 + GUESS)) if is_behind[at] else ()
         for n in reach:
-            other = rows[n]
-            is_alike = other.row.get("workspace") == row.row.get("workspace")
-            if is_alike and not is_failing[n] and other.relevance >= row.relevance:
+            if not is_behind[n] and is_passed(row, rows[n]):
                 places[at] = n + 0.5
     return [rows[at] for at in sorted(range(len(rows)), key=lambda at: places[at])]
 

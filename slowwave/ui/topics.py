@@ -10,6 +10,7 @@ from slowwave.recall.views.voices import find_voices
 from slowwave.schemas.rows import MessageRow
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SUMMARIES, TOPIC_HISTORY
 from slowwave.schemas.vocabulary import Status, SummaryScope
+from slowwave.text.words import count_noun
 from slowwave.ui.page import (
     ROWS,
     After,
@@ -120,7 +121,7 @@ def list_topics(at: Explorer, after: After = 0) -> Data:
         IcicleNode(theme.title, f"/topic/{theme.id}", theme.claims) for theme in themes
     ]
     whole = IcicleNode(
-        label=f"All {sum(theme.claims for theme in themes):,} claims",
+        label=f"{sum(theme.claims for theme in themes):,} claims in {count_noun(len(themes), 'topic')}",
         href="/topics",
         size=0,
         below=tuple(nodes),

@@ -14,6 +14,7 @@ from slowwave.tasks.dead_ends.find import (
     get_share,
 )
 from slowwave.tasks.dead_ends.moves import TOKEN, Move, MoveKind, read_moves
+from slowwave.text.cells import shorten_text
 from slowwave.text.fence import escape_line
 from slowwave.text.languages import LANGUAGES_OF
 from slowwave.text.rarity import weigh_word
@@ -102,8 +103,11 @@ def choose_line(output: str, after: str) -> str:
 
 
 def _clean(text: str | None) -> str | None:
-    """Return a text as it is stored: one line, redacted, cut."""
-    return redact_text(escape_line(text[: 2 * LONGEST]))[:LONGEST] if text else None
+    """Return a text as it is stored: one line, redacted, cut with an ellipsis."""
+    if not text:
+        return None
+    safe = redact_text(escape_line(text[: 2 * LONGEST]))
+    return shorten_text(safe, LONGEST - len(" …"))
 
 
 def find_where_worked(

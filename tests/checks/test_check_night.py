@@ -208,6 +208,8 @@ def test_the_command_lists_what_the_code_lost(project: Path, tmp_path: Path) -> 
     # switched off, nothing is marked
     run_claim_check(make_settings(tmp_path, check_claims=False))
     assert Store.open(settings.store).count(CHECKS) == 0
+    shown = CliRunner().invoke(app, words, env={"SLOWWAVE_CHECK_CLAIMS": "false"})
+    assert shown.output.startswith("Nothing was compared: ")
 
 
 def test_a_branch_that_a_night_found_is_gone_until_it_is_there_again(

@@ -263,6 +263,10 @@ def test_a_bracket_of_several_sentences_is_told_whole() -> None:
     holds, session = ([Line(text, LineSource())] for text in (told, words))
     _, lines = drop_repeated([holds, session])
     assert [line.text for line in lines] == [words]
+    # also where it is cut
+    cut = "leave it as it is (9 minutes and 40 watts. The lathe has one …"
+    _, lines = drop_repeated([holds, [Line(f"Said: {told} {cut}", LineSource())]])
+    assert [line.text for line in lines] == [f"Said: {cut}"]
     # a mark that only looks like a bracket joins nothing
     sad = Line(f"Said: it is late :(. {told}", LineSource())
     _, lines = drop_repeated([holds, [sad]])

@@ -409,7 +409,7 @@ def test_a_reason_belongs_to_the_part_before_it() -> None:
         ),
         (
             "when the green button is due, drop it",
-            "Shown when the conversation mentions some of green or button or due.",
+            "Shown when the conversation mentions enough of green, button, due.",
         ),
         (
             "the lists cant be hungarian obviously",

@@ -213,7 +213,7 @@ def test_an_agent_s_correction_links_until_a_person_confirms_it(
 ) -> None:
     wrong = find_id(settings, "9443")
     done = typed("correct", wrong, RIGHT, "--agent", "--store", settings.store)
-    note = done.stdout.split()[2].rstrip(";")
+    note = done.stdout.split()[2].rstrip(",")
     assert f"`slowwave include {note}` confirms it" in " ".join(done.stdout.split())
     hits = open_memory(settings).recall("which port does the staging gateway listen on")
     assert {hit.status for hit in hits if "port 9443" in hit.text} == {"active"}

@@ -140,7 +140,7 @@ def test_exclude_takes_what_recall_prints_and_include_takes_the_same_back(
         claim["topic_id"],
     ):
         out = run("exclude", name[:12], "--why", "made up", store=folder)
-        assert "left out: " in out
+        assert "left out (made up): " in out
         assert before - active(store), name
         assert run("inspect", "excluded", store=folder).count("made up") >= 1
         # It is left out.

@@ -176,7 +176,7 @@ def test_a_merge_is_listed_taken_back_and_never_made_again(tmp_path: Path) -> No
     done = typed(
         "exclude", listed[0]["merge_id"][:10], "--why", "they differ", "--store", store
     )
-    assert "left out: duplicate" in done.output, done.output
+    assert "left out (they differ): duplicate" in done.output, done.output
     assert (
         json.loads(typed("inspect", "merges", "--json", "--store", store).output) == []
     )

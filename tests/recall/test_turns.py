@@ -210,3 +210,29 @@ def test_the_likeliest_line_is_cut_to_clauses_before_a_lesser_one_is_told(
     text = memory.context("What is the rent of the shop a month?", 45).text
     assert "deposit as it was before, …" in text  # not the third clause
     assert "year after next" not in text
+
+
+@pytest.mark.parametrize(
+    ("reply", "first"),
+    [
+        ("Understood.", "The northern buoy of the harbour is painted crimson."),
+        # nothing else was answered with it, so it may be the answer
+        ("Crimson.", "Which colour does the northern buoy of the harbour have now?"),
+    ],
+)
+def test_a_question_that_got_an_idle_reply_stands_behind_an_answer(
+    tmp_path: Path, reply: str, first: str
+) -> None:
+    told = "The northern buoy of the harbour is painted crimson."
+    asked = "Which colour does the northern buoy of the harbour have now?"
+    talks = [(told, "Understood."), (LAMP, "Understood."), (asked, reply)]
+    paths = [
+        session(tmp_path, f"s{n}", n + 2, [("user", one), ("assistant", other)])
+        for n, (one, other) in enumerate(talks)
+    ]
+    run_night(paths, Settings(store=tmp_path / "store", encoder="hash-384"))
+    memory = Memory.open(tmp_path / "store", encoder=HashEncoder())
+    hits = memory.recall(
+        "Which colour does the northern buoy have?", kinds="message", everything=True
+    )
+    assert hits[0].text == first

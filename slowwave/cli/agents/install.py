@@ -25,7 +25,7 @@ NEXT = {
     Client.QWEN_CODE: "Qwen Code uses them from its next session on.",
     Client.COPILOT_CLI: "Copilot CLI uses them from its next session on.",
 }
-READER = "a reader, which ends after 20 minutes without a question"
+READER = "the resident process, which ends after 20 minutes without a question"
 ClientArgument = Annotated[Client, typer.Argument(help="The agent.")]
 DryRun = Annotated[
     bool,

@@ -411,10 +411,12 @@ def _drop_sentences(text: str, told: str) -> str:
     # with the marks behind a sentence, as "…" where it was cut
     kept: list[str] = []
     label = ""
+    alone = [group[0] for group in groups if len(group) == 1]
     for span, sentence in zip(spans, _list_sentences(text), strict=True):
         found = next((one for one in TOLD_PARTS if span.text.startswith(one)), "")
         label = found or label
-        if span in new and not sentence.endswith(OMITTED):
+        is_cut_off = sentence.endswith(OMITTED) and span in alone
+        if span in new and not is_cut_off:
             kept.append(sentence if found else f"{label} {sentence}".strip())
             label = ""
     return " ".join(kept)

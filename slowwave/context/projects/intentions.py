@@ -204,12 +204,14 @@ class Intention(Shown):
         topic = [self._spell(word) for word in self.topic]
         # the others are only enough together
         telling = [self._spell(word) for word in self._list_enough()]
+        if not telling:
+            several = "enough of " if len(topic) > 1 else ""
+            telling = [f"{several}{', '.join(topic)}"] if topic else []
         waits = [
             ("{} is edited", self.files),
             ("{} comes up", versions),
             ("{} is named", [self._spell(name) for name in self.names]),
             ("the conversation mentions {}", telling),
-            ("the conversation mentions some of {}", [] if telling else topic),
         ]
         waits_for = [form.format(" or ".join(what)) for form, what in waits if what]
         if not waits_for:

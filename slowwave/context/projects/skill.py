@@ -74,8 +74,8 @@ NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 INTRODUCTION = (
     "Distilled by slowwave from earlier sessions: what a person said, what was done over and over, and, marked, what "
     "agents found, each with its day. Of two lines on one matter the later holds, and what is said now holds over "
-    f"both. {FOLLOWED} Behind each line stand its session and message, and in brackets the claims of a line of "
-    "several: `slowwave show` takes both."
+    f"both. {FOLLOWED} A line ends in its session and message. If it joins several claims, each ends in its id in "
+    "brackets. `slowwave show` takes all of these."
 )
 MOST_HABITS = 10
 """Most habits of each kind."""
@@ -220,13 +220,9 @@ def build_front_matter(
     kinds = [
         heading.lower()
         for section, heading in SECTIONS.items()
-        if any(line.category == section for line in lines)
+        if section != OTHER and any(line.category == section for line in lines)
     ]
-    listed = (
-        f"{', '.join(kinds[:-1])} and {kinds[-1]}"
-        if len(kinds) > 1
-        else "".join(kinds) or "what was settled"
-    )
+    listed = ", ".join(kinds) or "what was settled"
     shown = escape_line(project)
     text = (
         f"What earlier sessions settled about {shown}: {listed}. "

@@ -19,7 +19,7 @@ from slowwave.recall.release.view import (
     is_superseded,
     mark_changes,
 )
-from slowwave.recall.views.browse import FIGURES
+from slowwave.recall.views.browse import FIGURES, name_topics
 from slowwave.recall.views.habits import COLUMNS as HABIT_COLUMNS
 from slowwave.recall.views.habits import build_habit
 from slowwave.recall.views.related import read_relations
@@ -375,6 +375,8 @@ def _complete_row(
         text = f"{row['kind']} by the rule {row['rule']}"
     elif kind == "habit":
         text = build_habit(cast(PatternRow, row)).describe()
+    elif kind == "topic" and not text:
+        text = name_topics(view, [_get_id(kind, row)])[_get_id(kind, row)]
     elif kind == "claim":
         row = {**row, **_find_later(view, _get_id(kind, row))}
     elif kind == "summary":
