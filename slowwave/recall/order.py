@@ -5,13 +5,11 @@ person said. All else is a guess, and moves a hit by GUESS places at most (`docs
 """
 
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
-import pyarrow.compute as pc
 from rapidfuzz import fuzz
 
 from slowwave.recall.hits import CONFIDENT, GROUPS
@@ -30,7 +28,11 @@ from slowwave.recall.retrieve.candidates import (
     Candidate,
     CandidateRow,
 )
-from slowwave.recall.retrieve.rows import mask_allowed_claims, mask_allowed_passages
+from slowwave.recall.retrieve.rows import (
+    Rows,
+    mask_allowed_claims,
+    mask_allowed_passages,
+)
 from slowwave.schemas.tables import CLAIMS, NO_CHAIN, PASSAGES, TRUST, ChainRow
 from slowwave.schemas.vocabulary import PERHAPS_CHANGED, SUMMARISED, Status, Trust
 from slowwave.text.words import TERM, extract_content_words, singular_words, stem
@@ -197,16 +199,24 @@ def _find_bare_questions(
         return frozenset()
     offsets = view.passages.offsets[[*replied.values()]]
     texts = view.take(PASSAGES, offsets, ["text"])["text"].to_pylist()
-    short = {
-        key: text
+    return {
+        key
         for key, text in zip(replied, texts, strict=True)
-        if says_little(text, query)
+        if says_little(text, query) and _is_said_twice(view, text)
     }
-    if not short:
-        return frozenset()
-    is_reply = pc.field("text").isin([*short.values()])
-    given = Counter(row["text"] for row in view.read_rows(PASSAGES, ["text"], is_reply))
-    return {key for key, text in short.items() if given[text] > 1}
+
+
+def _is_said_twice(view: View, text: str) -> bool:
+    """Return True if two messages have this text.
+
+    Of all that have its words such messages are the shortest, so that the index of full text finds them first. A text
+    without a word that it knows is found nowhere.
+    """
+    if not view.has_full_text(PASSAGES):
+        return False
+    rows = Rows(view=view, table=PASSAGES, columns=("text",))
+    found = rows.search_text(TERM.findall(text), 2)["text"].to_pylist()
+    return found == [text, text]
 
 
 def _put_behind(
