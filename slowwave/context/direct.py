@@ -20,7 +20,6 @@ from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from slowwave.context.packing import (
@@ -251,7 +250,8 @@ def read_others(view: View, ids: Sequence[str]) -> dict[str, MessageRow]:
         return {}
     layout = view.passages
     keys = view.read_keys(MESSAGES)
-    given = pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
+    given = np.zeros(view.count(MESSAGES), dtype=bool)
+    given[view.find_offsets(MESSAGES, ids)] = True
     at = np.flatnonzero(layout.answered >= 0)
     answers = layout.message[at]
     questions = layout.answered[at]
@@ -322,8 +322,7 @@ def find_acknowledgements(
         return frozenset()
     layout = view.passages
     keys = view.read_keys(MESSAGES)
-    is_short = pc.is_in(keys, value_set=pa.array(short, keys.type)).to_numpy()
-    at = np.flatnonzero(is_short[layout.message])
+    at = view.find_positions(short)
     at = at[(at > 0) & (layout.session[at] == layout.session[at - 1])]
     texts = view.take(PASSAGES, layout.offsets[at - 1], ["text"])["text"].to_pylist()
     ids = keys.take(pa.array(layout.message[at])).to_pylist()
@@ -340,11 +339,7 @@ def find_rules(view: View, ids: Sequence[str]) -> dict[str, str]:
     """Return the category of the active rule or preference that each message surely states, by the message's id."""
     if not ids or not view.count(CLAIMS):
         return {}
-    layout = view.passages
-    keys = view.read_keys(MESSAGES)
-    is_given = pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
-    positions = np.flatnonzero(is_given[layout.message])
-    claims = view.claims.find_claims_at(positions)
+    claims = view.claims.find_claims_at(view.find_positions(ids))
     columns = ["claim_id", "category", "status", "message_ids", TRUST]
     rows = [
         row
@@ -670,15 +665,9 @@ def _find_answered_passages(
 ) -> NDArray[np.intp]:
     """Return the place of each message's last passage, if the next passage is a reply to it."""
     layout = view.passages
-    keys = view.read_keys(MESSAGES)
-    offsets = np.flatnonzero(
-        pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
-    )
-    last = np.flatnonzero(
-        np.isin(layout.message, offsets)
-        & (layout.message != np.append(layout.message[1:], -1))
-    )
-    last = last[last + 1 < len(layout.message)]
+    at = view.find_positions(ids)
+    at = at[at + 1 < len(layout.message)]
+    last = at[layout.message[at] != layout.message[at + 1]]
     by_another = (layout.role[last + 1] != layout.role[last]) | (
         layout.speaker[last + 1] != layout.speaker[last]
     )

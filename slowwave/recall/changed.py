@@ -10,9 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slowwave.recall.hits import Change, ChangeStatus
 from slowwave.recall.release.said import find_statement
@@ -81,11 +79,9 @@ def find_changes(
 def _find_positions(view: View, ids: Iterable[str]) -> dict[str, list[int]]:
     """Return the positions of each message's passages."""
     layout = view.passages
-    keys = view.read_keys(MESSAGES)
-    given = pc.is_in(keys, value_set=pa.array(list(ids), keys.type)).to_numpy()
-    at = np.flatnonzero(given[layout.message])
+    at = view.find_positions(list(ids))
     positions = defaultdict[str, list[int]](list)
-    names = keys.take(pa.array(layout.message[at])).to_pylist()
+    names = view.read_keys(MESSAGES).take(pa.array(layout.message[at])).to_pylist()
     for name, place in zip(names, at.tolist(), strict=True):
         positions[name].append(place)
     return positions

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from slowwave.recall.query import Ints, Mask, Query
 from slowwave.recall.release.tables import build_matrix, limit_blas_threads
@@ -59,8 +58,7 @@ def find_later_passages(
         return {}
     layout = view.passages
     keys = view.read_keys(MESSAGES)
-    wanted = pc.is_in(keys, value_set=pa.array(ids, keys.type)).to_numpy()
-    places = np.flatnonzero(wanted[layout.message])
+    places = view.find_positions(ids)
     messages = layout.message[places]
     by_person = layout.mask_role(np.arange(len(layout.role)), Role.USER)
     allowed = mask_allowed_passages(view, query) & by_person

@@ -1,16 +1,20 @@
 """Every id that a command prints, whole or short, is taken by every command that takes ids."""
 
 import json
+import random
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from starlette.testclient import TestClient
 
 from slowwave.flows.parts.report import RunReport
 from slowwave.memory import Memory
+from slowwave.recall.release import tables
 from slowwave.recall.views.show import show
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import CLAIMS, MESSAGES, SESSIONS, SUMMARIES
@@ -266,3 +270,18 @@ def test_a_note_that_no_night_has_read_is_found_by_what_recall_prints(
     assert "blue door" not in run(
         "recall", "where does the spare key hang", store=folder
     )
+
+
+@pytest.mark.parametrize("hashed", [hash, len])
+def test_keys_are_found_by_their_hash_even_if_others_have_the_same(
+    monkeypatch: pytest.MonkeyPatch, hashed: Callable[[str], int]
+) -> None:
+    monkeypatch.setattr(tables, "hash", hashed, raising=False)
+    keys = [f"key {number}" for number in range(200)]
+    random.Random(3).shuffle(keys)
+    places = tables.KeyPlaces(pa.array(keys))
+    wanted = ["key 7", "key 150", "key 7", "key 201", "other"]
+    found = places.find(wanted).tolist()
+    assert found == sorted((keys.index("key 7"), keys.index("key 150")))
+    assert places.find(["other"]).tolist() == []
+    assert tables.KeyPlaces(pa.array([], pa.string())).find(["key 7"]).tolist() == []

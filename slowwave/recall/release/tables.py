@@ -205,6 +205,35 @@ R = TypeVar("R")
 K = TypeVar("K", bound=Hashable)
 
 
+def find_equal(values: Ints, places: Ints, wanted: Ints) -> Ints:
+    """Return the places of the values that are wanted, ascending; the values are sorted, the places go with them."""
+    unique = np.unique(wanted)
+    first = np.searchsorted(values, unique, "left")
+    last = np.searchsorted(values, unique, "right")
+    equal: Ints = np.sort(places[_expand_ranges(first, last)])
+    return equal
+
+
+class KeyPlaces:
+    """The places of a table's keys by their hash, so that a look-up compares a few keys and not all."""
+
+    def __init__(self, keys: pa.Array) -> None:
+        hashes = np.fromiter(map(hash, keys.to_pylist()), np.int64, len(keys))
+        self._keys = keys
+        self._order = np.argsort(hashes)
+        self._hashes = hashes[self._order]
+
+    def find(self, ids: Iterable[str]) -> Ints:
+        """Return the places of the keys among some ids, ascending."""
+        wanted = {*ids}
+        hashes = np.fromiter(map(hash, wanted), np.int64, len(wanted))
+        places = find_equal(self._hashes, self._order, hashes)
+        found = self._keys.take(pa.array(places)).to_pylist()
+        is_wanted = np.fromiter((key in wanted for key in found), bool, len(found))
+        kept: Ints = places[is_wanted]
+        return kept
+
+
 class LRUCache(Generic[K, T]):
     """The last `size` values made, by key; shared by threads."""
 
@@ -424,14 +453,15 @@ class Tables:
         if not ids or not self.count(table):
             return np.zeros(0, dtype=np.int64)
         keys = self.read_keys(table)
-        return np.flatnonzero(
-            pc.is_in(keys, value_set=pa.array(set(ids), keys.type)).to_numpy()
-        )
+        places = self._read_once(table, "places of keys", lambda: KeyPlaces(keys))
+        return places.find(ids)
 
-    def read_keys(self, table: Table) -> pa.ChunkedArray:
+    def read_keys(self, table: Table) -> pa.Array:
         """Return the key of every row, by offset."""
         return self._read_once(
-            table, "keys", lambda: self.read_column(table, table.key)
+            table,
+            "keys",
+            lambda: self.read_column(table, table.key).combine_chunks(),
         )
 
     def take(
@@ -500,6 +530,16 @@ class PassageIndex(RowIndex):
         numbers = [number for number, name in enumerate(self.roles) if name in roles]
         mask: Mask = np.isin(self.role[positions], numbers)
         return mask
+
+    @cached_property
+    def _by_message(self) -> tuple[Ints, Ints]:
+        """The offset of each passage's message, ascending, and the passage's position."""
+        order = np.argsort(self.message, kind="stable")
+        return self.message[order], order
+
+    def find_positions(self, messages: Ints) -> Ints:
+        """Return the positions of the passages of messages, by their offsets; ascending."""
+        return find_equal(*self._by_message, messages)
 
     @cached_property
     def is_alone(self) -> Mask:

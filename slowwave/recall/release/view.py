@@ -617,6 +617,10 @@ class View(Tables):
         """Return the other sessions in which a person said the same as a claim in other words."""
         return frozenset(self.affirming.get(claim, ()))
 
+    def find_positions(self, messages: Sequence[str]) -> Ints:
+        """Return the positions of the passages of messages, by the messages' ids; ascending."""
+        return self.passages.find_positions(self.find_offsets(MESSAGES, messages))
+
     def find_session_ids(self, native: Collection[str]) -> list[str]:
         """Return the ids of the sessions with one of the transcripts' own ids, and of those below them (`ID/AGENT`)."""
         return (
