@@ -101,7 +101,7 @@ def _is_said_twice(view: View, text: str) -> bool:
     if not view.has_full_text(PASSAGES):
         return False
     rows = Rows(view=view, table=PASSAGES, columns=("text",))
-    found = rows.search_text(TERM.findall(text), 2)["text"].to_pylist()
+    found: list[str] = rows.search_text(TERM.findall(text), 2)["text"].to_pylist()
     return found == [text, text]
 
 
