@@ -1,9 +1,9 @@
 """List the pairs of messages that recall orders by itself, or marks, though no claim was made of one of them.
 
-Recall compares the messages that it found by rules (`slowwave/recall/order.py`): of two messages that are one sentence
-with another value in it, or that have other figures, the later one comes first. Which of them it finds depends on the
-question. So this compares each message with its nearest in its workspace, as the night compares claims. Nothing of it
-is stored: each list is made of the live release, in .4 to .8 ms of CPU a passage (172 to 455 passages).
+Recall compares the messages that it found by rules (`slowwave/recall/changes/newer.py`): of two messages that are one
+sentence with another value in it, or that have other figures, the later one comes first. Which of them it finds
+depends on the question. So this compares each message with its nearest in its workspace, as the night compares claims.
+Nothing of it is stored: each list is made of the live release, in .4 to .8 ms of CPU a passage (172 to 455 passages).
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.recall.order import SITTING, extract_content_stems, name_difference
+from slowwave.recall.changes.newer import (
+    SITTING,
+    extract_content_stems,
+    name_difference,
+)
 from slowwave.recall.release.view import View, is_perhaps_changed, is_superseded
 from slowwave.schemas.rows import PassageRow
 from slowwave.schemas.tables import PASSAGES

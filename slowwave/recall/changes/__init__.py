@@ -1,0 +1,1 @@
+"""What later claims changed among the hits of a question: which of two is newer, and what holds in its place."""
