@@ -99,7 +99,7 @@ def test_a_session_that_says_nothing_new_leaves_its_line_to_an_earlier_one(
         line.text for line in holds.lines
     ]
     assert [line.source.session for line in last.lines] == ["gw-3", "gw-2", "gw-1"]
-    assert last.lines[0].text == "Nothing beyond what stands above."
+    assert last.lines[0].text == "What is sure enough to be shown stands above."
 
 
 @pytest.mark.parametrize(

@@ -90,8 +90,8 @@ MOST_SESSIONS = 20
 """Most of the last sessions among which those are that say something new."""
 ABOUT = "About:"
 """Label of a session's topic, which is its line if the briefing shows nothing else of the session."""
-TOLD_ABOVE = "Nothing beyond what stands above."
-"""The line of a session that adds nothing to the lines above."""
+TOLD_ABOVE = "What is sure enough to be shown stands above."
+"""The line of a session whose summary adds nothing to the lines above. The session may have said more."""
 OPEN_ENDS = 3
 """Most sessions, and most things that are open, in a briefing."""
 PARTS: tuple[Name, ...] = ("briefing", "open", "sessions", "topics")
