@@ -43,7 +43,7 @@ from slowwave.recall.hits import (
     has_words,
 )
 from slowwave.recall.later import find_later_passages
-from slowwave.recall.query import Query, Vector, is_question, says_little
+from slowwave.recall.query import Ints, Query, Vector, is_question, says_little
 from slowwave.recall.release.view import THEN, View, format_later
 from slowwave.recall.retrieve.rows import mask_allowed_passages
 from slowwave.recall.sessions import rank_sessions, read_session_ids
@@ -248,24 +248,34 @@ def read_others(view: View, ids: Sequence[str]) -> dict[str, MessageRow]:
     """Return by message the other one of its turn: a row with the columns `SHOWN` and its text."""
     if not ids:
         return {}
-    layout = view.passages
     keys = view.read_keys(MESSAGES)
-    given = np.zeros(view.count(MESSAGES), dtype=bool)
-    given[view.find_offsets(MESSAGES, ids)] = True
-    at = np.flatnonzero(layout.answered >= 0)
-    answers = layout.message[at]
-    questions = layout.answered[at]
-    is_turn = given[answers] | given[questions]
-    own = np.where(given[answers], answers, questions)[is_turn]
-    other = np.where(given[answers], questions, answers)[is_turn]
-    pairs = zip(
-        *(keys.take(pa.array(part)).to_pylist() for part in (own, other)), strict=True
-    )
+    parts = _find_turns(view, ids)
+    pairs = zip(*(keys.take(pa.array(part)).to_pylist() for part in parts), strict=True)
     other_of = dict(pairs)
     rows = view.read_by_id(MESSAGES, list(other_of.values()), [*SHOWN, "text"])
     for key, row in rows.items():
         row["text"] = view.chains.hide_excluded(key, row["text"])
     return {key: rows[other] for key, other in other_of.items() if other in rows}
+
+
+def _find_turns(view: View, ids: Sequence[str]) -> tuple[Ints, Ints]:
+    """Return the offsets of messages that stand in a turn, and beside each that of the turn's other message.
+
+    If both messages of a turn are given, the answer alone is returned.
+    """
+    layout = view.passages
+    at = view.find_positions(ids)
+    # an answer stands right behind what it answers
+    behind = at[at + 1 < len(layout.message)] + 1
+    is_answer = layout.answered[behind] == layout.message[behind - 1]
+    turns = np.union1d(at, behind[is_answer])
+    turns = turns[(layout.answered[turns] >= 0) & (layout.message[turns] >= 0)]
+    answers = layout.message[turns]
+    questions = layout.answered[turns]
+    is_given = np.isin(answers, layout.message[at])
+    own: Ints = np.where(is_given, answers, questions)
+    other: Ints = np.where(is_given, questions, answers)
+    return own, other
 
 
 def _mark_current(

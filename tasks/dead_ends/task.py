@@ -20,7 +20,7 @@ from slowwave.tasks.dead_ends.rows import (
     read_sessions,
 )
 from slowwave.tasks.job import Job, StepReport, compute_step_key, report_step
-from slowwave.tasks.observe.layers import reads_in_layers
+from slowwave.tasks.observe.layers import name_reader, reads_in_layers
 from slowwave.tasks.observe.statements import is_refusal
 from slowwave.tasks.observe.units import SpokenSentence
 from slowwave.tasks.pending import (
@@ -43,7 +43,7 @@ def find_dead_ends(job: Job) -> StepReport:
     """
     with report_step(STEP) as report:
         store = job.store
-        key = compute_step_key(STEP, VERSION)
+        key = compute_step_key(STEP, VERSION, name_reader(job.settings))
         sessions = pl.DataFrame(store.read(SESSIONS, ["session_id", "workspace"]))
         places = {s: w or "" for s, w in sessions.iter_rows()}
         pending = find_pending_sessions(store, STEP, key, also=places)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from slowwave.engines.encoders.load import load_query_encoder
+from slowwave.engines.encoders.load import is_there, load_query_encoder
 from slowwave.engines.encoders.onnx import OnnxEncoder
 from slowwave.engines.encoders.protocol import find_vector_space
 from slowwave.engines.encoders.upper_layers import UpperLayers
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 SHIPPED: str = Settings.model_fields["encoder"].default
 """The encoder whose layers these are."""
+LAYERS = "layers"
+"""The reader of persons' sentences here."""
+REGRESSION = "regression"
+"""The one in `reader.py`, for a store without the shipped encoder."""
 LAYERS_FILE = "observe/layers.npz"
 WINDOW = 600
 """Most characters of the sentences that are read together, unless one has more."""
@@ -212,6 +216,12 @@ def can_open_layers() -> bool:
         LOG.warning("persons' sentences are read by regression: %s", error)
         return False
     return True
+
+
+def name_reader(settings: Settings) -> str:
+    """Return the reader of persons' sentences: LAYERS if their encoder is set and is there, else REGRESSION."""
+    is_shipped = settings.embeddings and find_vector_space(settings.encoder) == SHIPPED
+    return LAYERS if is_shipped and is_there(SHIPPED) else REGRESSION
 
 
 def reads_in_layers(settings: Settings) -> bool:

@@ -10,12 +10,11 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from slowwave.engines.encoders.load import is_there
 from slowwave.engines.encoders.protocol import find_vector_space, hide_url
 from slowwave.schemas.counters import Count, CountByKind
 from slowwave.schemas.errors import EncoderFailed
 from slowwave.schemas.rows import ClaimRow
-from slowwave.schemas.settings import ObserveSettings, Settings
+from slowwave.schemas.settings import ObserveSettings
 from slowwave.schemas.tables import CLAIMS, EXCLUSIONS, MESSAGES
 from slowwave.schemas.vocabulary import (
     EXCLUDED,
@@ -60,7 +59,13 @@ from slowwave.tasks.observe.exclusions import (
     list_left_out_with_claims,
     remove_excluded_claims,
 )
-from slowwave.tasks.observe.layers import SHIPPED, can_open_layers
+from slowwave.tasks.observe.layers import (
+    LAYERS,
+    REGRESSION,
+    SHIPPED,
+    can_open_layers,
+    name_reader,
+)
 from slowwave.tasks.observe.observe import (
     COLUMNS,
     GATE_COLUMNS,
@@ -92,10 +97,6 @@ from slowwave.tasks.vectors import (
 )
 from slowwave.text.stop_words import MemoryWords
 
-LAYERS = "layers"
-"""The reader of persons' sentences in `layers.py`."""
-REGRESSION = "regression"
-"""The one in `reader.py`, for a store without the shipped encoder."""
 NOT_IN_LAYERS = "persons' words were read by regression, less surely: the encoder's graph can't be opened"
 OBSERVED = pa.schema(
     [*(field.with_nullable(True) for field in SCHEMA), pa.field("skipped", pa.string())]
@@ -670,12 +671,6 @@ def add_keywords(
     return table.set_column(
         table.schema.get_field_index("keywords"), table.schema.field("keywords"), rows
     )
-
-
-def name_reader(settings: Settings) -> str:
-    """Return the reader of persons' sentences: LAYERS if their encoder is set and is there, else REGRESSION."""
-    is_shipped = settings.embeddings and find_vector_space(settings.encoder) == SHIPPED
-    return LAYERS if is_shipped and is_there(SHIPPED) else REGRESSION
 
 
 def observe_shard(

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
@@ -17,7 +18,9 @@ from slowwave.schemas.settings import Settings
 from slowwave.schemas.tables import DEAD_ENDS, MARKS, MESSAGES, RELEASED
 from slowwave.store import publishing
 from slowwave.store.store import Store
+from slowwave.tasks.dead_ends.task import STEP, find_dead_ends
 from slowwave.tasks.forget.select import Wanted
+from slowwave.tasks.job import Job
 from slowwave.ui.page import Explorer
 from slowwave.ui.projects import show_project
 
@@ -120,6 +123,22 @@ def test_a_night_again_changes_nothing_and_order_does_not_count(
         run_night([SESSIONS / name], other)
     assert read_rows(other) == read_rows(settings)
     assert len(read_rows(other)) == 3
+
+
+def test_another_reader_of_what_persons_refuse_reads_all_sessions_again(
+    settings: Settings,
+) -> None:
+    def read_keys() -> set[str]:
+        store = Store.open(settings.store)
+        marks = store.read(MARKS, where=pc.field("step") == STEP)
+        return {row["input_key"] for row in marks.to_pylist()}
+
+    before = read_keys()
+    same = settings.model_copy(update={"keywords": Settings().keywords})
+    assert find_dead_ends(Job(same, "again")).rows_in == 0
+    other = settings.model_copy(update={"encoder": Settings().encoder})
+    assert find_dead_ends(Job(other, "other")).rows_in == 2
+    assert read_keys().isdisjoint(before)
 
 
 def test_what_works_in_a_later_session_is_no_dead_end(

@@ -16,22 +16,20 @@ from slowwave.schemas.counters import CountByKind
 from slowwave.schemas.settings import Settings
 from slowwave.schemas.vocabulary import Origin
 from slowwave.tasks.observe.layers import (
+    LAYERS,
+    REGRESSION,
     SHIPPED,
     WINDOW,
     can_open_layers,
     list_windows,
     load_layered_reader,
     load_shipped,
+    name_reader,
     read_sentences,
     split_sentences_by_length,
 )
 from slowwave.tasks.observe.reader import load_reader
-from slowwave.tasks.observe.task import (
-    LAYERS,
-    NOT_IN_LAYERS,
-    REGRESSION,
-    name_reader,
-)
+from slowwave.tasks.observe.task import NOT_IN_LAYERS
 from slowwave.tasks.observe.units import list_sentences
 
 

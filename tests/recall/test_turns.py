@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 
 from slowwave import Memory
+from slowwave.context.direct import read_others
 from slowwave.engines.encoders.protocol import HashEncoder
 from slowwave.flows.nightly import run_night
 from slowwave.recall.prompts import only_assents
+from slowwave.recall.release.view import View
 from slowwave.recall.replies import leans_by_words
 from slowwave.schemas.settings import Settings
+from slowwave.schemas.tables import MESSAGES
 from tests.talk_files import session
 
 PIANO = "My grandmother's piano weighs 220 kilos and we have no lift. Can the movers of the flat take it?"
@@ -28,6 +31,22 @@ def memory(tmp_path_factory: pytest.TempPathFactory) -> Memory:
     path = session(folder, "move", 3, said)
     run_night([path], Settings(store=folder / "store", encoder="hash-384"))
     return Memory.open(folder / "store", encoder=HashEncoder())
+
+
+def test_the_other_message_of_a_turn_is_found_from_either_side(memory: Memory) -> None:
+    view = View.open(memory.root, memory.space)
+    rows = view.read_rows(MESSAGES, ["message_id", "text"])
+    key_of = {row["text"]: row["message_id"] for row in rows}
+    piano, advice, lamp = (key_of[text] for text in (PIANO, ADVICE, LAMP))
+
+    def tell(*ids: str) -> dict[str, str]:
+        return {key: row["text"] for key, row in read_others(view, ids).items()}
+
+    assert tell(piano) == {piano: ADVICE}
+    assert tell(advice, lamp, "none") == {advice: PIANO}
+    # told once
+    assert tell(piano, advice) == {advice: PIANO}
+    assert tell(lamp) == tell("none") == tell() == {}
 
 
 @pytest.mark.parametrize(
