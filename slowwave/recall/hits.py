@@ -320,8 +320,8 @@ class Answer(list[T]):
         self.reason = reason
         """Why nothing is returned; None with hits."""
         self.relevance = relevance
-        """That of the most relevant hit, or of the claim found with it, on the release's scale. Without hits the nearest
-        memory's."""
+        """That of the most relevant hit, or of the claim found with it, on the release's scale. Without hits it is the
+        nearest memory's."""
         self.warnings = warnings
         """What this answer could not use, and what was done instead; `recall_many` gives each answer those of all."""
         self.stopped: str | None = None

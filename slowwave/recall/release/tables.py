@@ -539,7 +539,8 @@ class PassageIndex(RowIndex):
 
     def find_positions(self, messages: Ints) -> Ints:
         """Return the positions of the passages of messages, by their offsets; ascending."""
-        return find_equal(*self._by_message, messages)
+        ordered, places = self._by_message
+        return find_equal(ordered, places, messages)
 
     @cached_property
     def is_alone(self) -> Mask:
