@@ -969,10 +969,11 @@ class Memory:
         merged = list(heapq.merge(kept, hits, key=lambda hit: -(hit.relevance or 0.0)))[
             : query.k
         ]
-        best = max([hits.relevance, *(hit.relevance or 0.0 for hit in pending)])
-        answer = Hits(merged, None if merged else hits.reason, best)
-        answer.trace = hits.trace
-        answer.stopped = STOPPED if len(kept) < len(pending) else hits.stopped
+        best = max(hit.relevance or 0.0 for hit in kept)
+        best = max(best, hits.relevance) if hits else best
+        answer = hits.keep(merged, None if merged else hits.reason, best)
+        if len(kept) < len(pending):
+            answer.stopped = STOPPED
         return answer
 
 

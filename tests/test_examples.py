@@ -81,7 +81,7 @@ def test_what_is_shown_is_what_the_program_prints(tmp_path: Path) -> None:
     )
     among = describe_run(Settings(store=store))["among_new"]
     assert among == (
-        f"{len(changed)} new claims may be changed by another new one, {len(surely)} surely"
+        f"{len(changed)} new claims may be changed by another new one, {len(surely)} more surely is"
     )
     assert among in " ".join(plain.split())
     for path, printed in render_examples(store).items():

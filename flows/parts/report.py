@@ -339,7 +339,9 @@ class News:
         if not perhaps:
             changed = f"{count_noun(sure, 'new claim')} {'is' if sure == 1 else 'are'}"
             return f"{changed} changed by another new one" if sure else ""
-        surely = f", {sure:,} surely" if sure else ""
+        surely = (
+            f", {sure:,} more surely {'is' if sure == 1 else 'are'}" if sure else ""
+        )
         return f"{count_noun(perhaps, 'new claim')} may be changed by another new one{surely}"
 
 

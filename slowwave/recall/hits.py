@@ -320,7 +320,8 @@ class Answer(list[T]):
         self.reason = reason
         """Why nothing is returned; None with hits."""
         self.relevance = relevance
-        """The nearest memory's, on the release's scale."""
+        """That of the most relevant hit, or of the claim found with it, on the release's scale. Without hits it is the
+        nearest memory's."""
         self.warnings = warnings
         """What this answer could not use, and what was done instead; `recall_many` gives each answer those of all."""
         self.stopped: str | None = None
@@ -333,7 +334,7 @@ class Answer(list[T]):
 
     @property
     def confident(self) -> bool:
-        """Whether the nearest is relevant enough to be about the query. Hits are returned either way."""
+        """Whether a hit is relevant enough to be about the query. Hits are returned either way."""
         return bool(self) and self.relevance >= CONFIDENT
 
     @property
@@ -365,11 +366,13 @@ class Hits(Answer[Hit]):
         reason: str | None,
         relevance: float,
     ) -> "Hits":
-        """Return some of the hits, with what is known of the query."""
+        """Return other hits in place of these, with all that is known of the query and its answer."""
         kept = Hits(
             hits=hits, reason=reason, relevance=relevance, warnings=self.warnings
         )
         kept.overview = self.overview
+        kept.stopped = self.stopped
+        kept.trace = self.trace
         return kept
 
     def note_stop(self, found: int) -> None:

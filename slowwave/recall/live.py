@@ -624,11 +624,7 @@ def apply_corrections(
             kept.append(replace(later, score=hit.score, relevance=hit.relevance))
         (superseded if sure else kept).append(marked)
     shown = [*kept, *superseded][: query.k]
-    answer = Hits(
-        hits=shown, reason=hits.reason, relevance=hits.relevance, warnings=hits.warnings
-    )
-    answer.trace = hits.trace
-    return answer
+    return hits.keep(shown, hits.reason, hits.relevance)
 
 
 def _mark_corrected(

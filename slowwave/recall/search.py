@@ -268,8 +268,9 @@ class Search:
         shown = ordered
         if not (automatic or query.everything or plan.is_time_only or overview):
             shown = self._select_matter(best_of_kinds, ordered, query)
-        built = build_hits(self.view, shown[: query.k], query)
-        hits = Hits(built, relevance=best)
+        shown = shown[: query.k]
+        built = build_hits(self.view, shown, query)
+        hits = Hits(built, relevance=_find_best_relevance(shown))
         hits.overview = overview
         hits.note_stop(min(len(ordered), query.k))
         hits.trace = trace_places({"by signals": rows, "in order": ordered})
@@ -647,6 +648,12 @@ def _place_claims(
         else:
             placed.own.setdefault(source.id, claim)
     return placed
+
+
+def _find_best_relevance(rows: Iterable[Candidate]) -> float:
+    """Return the relevance of the most relevant of rows, or of the claims found with them."""
+    with_claims = chain.from_iterable((row, row.claim) for row in rows)
+    return max((row.relevance for row in with_claims if row), default=0.0)
 
 
 def trace_places(

@@ -106,6 +106,10 @@ def test_the_command_stops_and_all_prints_the_rest(tmp_path: Path) -> None:
     assert STOPPED not in typed("recall", asked, "--all", *where).stdout
     block, filled = memory.context(asked), memory.context(asked, everything=True)
     assert len(block.parts[0].lines) == 1 < len(filled.parts[0].lines)
+    # a correction since the night stops it too
+    claim = next(one for one in memory.claims(limit=None) if "Typesense" in one.summary)
+    memory.correct(claim.id, "Kittiwake keeps its index in OpenSearch.")
+    assert memory.recall(asked).stopped == STOPPED
 
 
 def test_what_a_later_session_said_stays_beside_a_clear_answer() -> None:

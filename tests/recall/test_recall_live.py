@@ -248,6 +248,20 @@ def test_the_command_says_that_it_is_not_sure_and_how_near_each_hit_is(
     assert "relevance" not in run("recall", NINA)
 
 
+def test_what_is_not_shown_makes_no_answer_sure(tmp_path: Path) -> None:
+    store = build(tmp_path)
+    told = "Quarterly zebra migration forecasts for the savannah."
+    add(store, SUMMARIES, [summary("s-zebra", 0, told, ["ses-b-m0"])])
+    publish(store, "run-2", "hash-384", lambda draft: _scaled(draft, store))
+    memory = Memory.open(tmp_path, encoder=HashEncoder())
+    few, more = (memory.recall(told, k=k, everything=True) for k in (1, 25))
+    # messages come first, and none is about it
+    assert (few[0].kind, few.confident) == ("message", False)
+    assert few.caveat == NOT_SURE
+    assert [hit.id for hit in more if hit.relevance == more.relevance] == ["s-zebra"]
+    assert more.confident
+
+
 def test_the_name_of_who_speaks_in_a_summary_makes_it_no_answer(tmp_path: Path) -> None:
     store = build(tmp_path)
     add(
