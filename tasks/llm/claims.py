@@ -343,9 +343,10 @@ def _find_founded_beginning(
     for end in ends:
         beginning = f"{summary[:end].rstrip()}."
         is_whole = len(beginning.split()) >= LEAST_WORDS or is_unspaced(beginning)
+        is_closed = beginning.count("(") == beginning.count(")")
         is_near = is_on_subject or compute_support(beginning, place.quote) >= SUPPORT
         why = evidence.explain_unfounded(beginning, place.numbers, place.quote)
-        if is_whole and is_near and not why:
+        if is_whole and is_closed and is_near and not why:
             return beginning
     return ""
 

@@ -387,6 +387,11 @@ def test_another_day_or_a_day_of_a_far_month_is_not(summary: str) -> None:
             "They stay with templates, whose colours the brewery of the village chose.",
             "They stay with templates.",
         ),
+        (
+            "We stay with the templates",
+            "The front stays with the templates (and htmx) since Zelda wrote them.",
+            "The front stays with the templates.",
+        ),
     ],
 )
 def test_the_end_of_a_summary_that_nothing_bears_out_is_left_out(
