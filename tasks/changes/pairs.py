@@ -34,7 +34,12 @@ from slowwave.tasks.dedupe.candidates import (
 )
 from slowwave.tasks.dedupe.candidates import Rows as Places
 from slowwave.tasks.dedupe.normalise import ClaimText, ClaimTexts, normalise_claim
-from slowwave.tasks.dedupe.pairs import order_by_words, stack_unit_vectors, tell_pairs
+from slowwave.tasks.dedupe.pairs import (
+    SHARD_PAIRS,
+    order_by_words,
+    stack_unit_vectors,
+    tell_pairs,
+)
 from slowwave.text.words import FIRST_PERSON, LATIN
 
 ABOUT = 0.15
@@ -595,9 +600,21 @@ class PairRanker:
         return ranked.select(places[order])
 
     def read_pairs(self, pairs: Pairs, read: ReadVectors | None) -> Mapping[str, Odds]:
-        """Return the odds that a model reads for each pair, by the feature's name; empty without a model."""
+        """Return the odds that a model reads for each pair, by the feature's name; empty without a model.
+
+        The model's input takes some 25 kB a pair, so few pairs are read at once.
+        """
+        if read is None:
+            return {}
         old, new = pairs.T
-        return read(self.vectors[old], self.vectors[new]) if read else {}
+        parts = [
+            read(self.vectors[old[part]], self.vectors[new[part]])
+            for start in range(0, max(len(pairs), 1), SHARD_PAIRS)
+            for part in [slice(start, start + SHARD_PAIRS)]
+        ]
+        return {
+            name: np.concatenate([part[name] for part in parts]) for name in parts[0]
+        }
 
     def build_around(self, ranked: RankedPairs) -> Surroundings:
         """Return the surroundings of the claims in some pairs."""
