@@ -2,6 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from bench.fit.changes import (
@@ -15,7 +16,7 @@ from bench.fit.changes import (
     label_source,
 )
 from bench.recall.changes import Case
-from slowwave.engines.encoders.pair_reader import load_reader
+from slowwave.engines.encoders.pair_reader import Floats, Odds, load_reader
 from slowwave.schemas.tables import CLAIMS
 from slowwave.tasks.changes.features import SAYS, build_matrix
 from slowwave.tasks.changes.model import (
@@ -70,6 +71,26 @@ def test_it_reads_features_that_are_computed() -> None:
     assert {
         name for name in load_change_model().names if not name.startswith(SAYS)
     } <= computed
+
+
+def test_pairs_are_read_in_parts_with_the_same_odds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = told_by(*(claim(n, text) for n, text in enumerate((SAME, MOVED, *COMPANY))))
+    candidates = build_candidate_claims(rows, {})
+    sizes: list[int] = []
+
+    def read(earlier: Floats, later: Floats) -> dict[str, Odds]:
+        sizes.append(len(earlier))
+        return load_reader().describe(earlier, later)
+
+    whole = Evidence.from_candidates(candidates, read=read).features
+    assert sizes == [len(whole)]
+    assert len(whole) > 2
+    monkeypatch.setattr("slowwave.tasks.changes.pairs.SHARD_PAIRS", 2)
+    sizes.clear()
+    assert Evidence.from_candidates(candidates, read=read).features == whole
+    assert max(sizes) == 2
 
 
 def test_likelihoods_are_between_none_and_certain_and_order_what_is_plain() -> None:
