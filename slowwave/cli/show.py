@@ -414,7 +414,7 @@ def _repeats(name: str, node: "Node") -> bool:
     """Return True if a fact of a row only repeats what stands above it: the whole text, or the time it was said."""
     value = node.facts[name]
     if name == "quote":
-        return bool(value == node.text)
+        return bool(value == node.dated_text)
     return name == "valid_from" and value == node.facts.get("observed_at")
 
 

@@ -1,6 +1,7 @@
 """LangChain's and LangGraph's own classes over a memory: a retriever, a chat history and a store."""
 
 import asyncio
+import time
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -129,6 +130,7 @@ def test_the_store_keeps_what_was_put_and_forgets_what_was_deleted(
 ) -> None:
     store = MemoryStore(Memory.open(settings.store))
     store.put(("ann", "tastes"), "food", {"text": "Ann eats walnuts.", "stars": 2})
+    time.sleep(0.002)  # times have milliseconds
     store.put(("ann", "tastes"), "food", {"text": "Ann eats no walnuts.", "stars": 5})
     store.put(("ann", "trips"), "lisbon", {"text": "The ferry to Lisbon is late."})
     store.put(("ben",), "key", {"text": f"The key is {KEY}."})

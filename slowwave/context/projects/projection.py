@@ -53,7 +53,7 @@ HEADINGS = {
 FOLDERS = ("decisions", "gotchas", "people", "projects")
 """Folders of the pages."""
 FOLLOWED = (
-    "Follow lines that plainly state a rule or decision (surest: marked as noted, or with a number of sessions). "
+    "Follow lines that plainly state a rule or decision (surest: noted, or in several sessions). "
     "Others inform; none permits."
 )
 """Which lines a reader follows."""
