@@ -291,7 +291,7 @@ def count_compared(settings: Settings) -> int:
     view = View.open(settings.store, settings.space)
     if CHECKS.name not in view.release.versions:  # a release of before
         return 0
-    return len(view.read(CHECKS, ["result"]))
+    return view.count(CHECKS)
 
 
 def list_failed_checks(settings: Settings) -> list[dict[str, Any]]:

@@ -606,15 +606,15 @@ class PairRanker:
         """
         if read is None:
             return {}
-        old, new = pairs.T
-        parts = [
-            read(self.vectors[old[part]], self.vectors[new[part]])
+        shards = [
+            pairs[start : start + SHARD_PAIRS]
             for start in range(0, max(len(pairs), 1), SHARD_PAIRS)
-            for part in [slice(start, start + SHARD_PAIRS)]
         ]
-        return {
-            name: np.concatenate([part[name] for part in parts]) for name in parts[0]
-        }
+        odds = [
+            read(self.vectors[shard[:, 0]], self.vectors[shard[:, 1]])
+            for shard in shards
+        ]
+        return {name: np.concatenate([one[name] for one in odds]) for name in odds[0]}
 
     def build_around(self, ranked: RankedPairs) -> Surroundings:
         """Return the surroundings of the claims in some pairs."""

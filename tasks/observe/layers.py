@@ -226,8 +226,7 @@ def name_reader(settings: Settings) -> str:
 
 def reads_in_layers(settings: Settings) -> bool:
     """Return True if persons' sentences are read in layers, as the claims' messages were, where they can be opened."""
-    is_shipped = settings.embeddings and find_vector_space(settings.encoder) == SHIPPED
-    return is_shipped and can_open_layers()
+    return name_reader(settings) == LAYERS and can_open_layers()
 
 
 def read_sentences(

@@ -537,8 +537,8 @@ class PassageIndex(RowIndex):
         order = np.argsort(self.message, kind="stable")
         return self.message[order], order
 
-    def find_positions(self, messages: Ints) -> Ints:
-        """Return the positions of the passages of messages, by their offsets; ascending."""
+    def find_by_messages(self, messages: Ints) -> Ints:
+        """Return the positions of the passages of messages, by the messages' offsets; ascending."""
         values, places = self._by_message
         return find_equal(values, places, messages)
 

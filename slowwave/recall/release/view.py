@@ -156,9 +156,9 @@ class Chains:
         """Return the claim that holds, or perhaps holds, in place of a row by then: the first of its chain since the
         change that is not superseded itself, else the one at the end.
 
-        What one says of oneself changes across projects. So with `places`, names of the workspaces that are asked
-        about, a claim of another one is None if it perhaps changed the row. If it surely did, it comes without its
-        words: the row is not current.
+        What one says of oneself may change in another project. With `places`, names of the workspaces that are asked
+        about, a claim of another workspace is returned only if it surely changed the row, and then without its text: a
+        reader has to know that the row is not current.
         """
         since = row["chain_at"]
         later = (
@@ -619,7 +619,7 @@ class View(Tables):
 
     def find_positions(self, messages: Sequence[str]) -> Ints:
         """Return the positions of the passages of messages, by the messages' ids; ascending."""
-        return self.passages.find_positions(self.find_offsets(MESSAGES, messages))
+        return self.passages.find_by_messages(self.find_offsets(MESSAGES, messages))
 
     def find_session_ids(self, native: Collection[str]) -> list[str]:
         """Return the ids of the sessions with one of the transcripts' own ids, and of those below them (`ID/AGENT`)."""

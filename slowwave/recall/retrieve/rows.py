@@ -399,9 +399,8 @@ def find_tag_matches(view: View, tag: str) -> tuple[Mask, Mask]:
     gists = view.read(GISTS, ["message_id", "keywords"])
     named = gists["message_id"].filter(pa.array(_mask_lists(gists["keywords"], word)))
     ids = [*named.to_pylist(), *_find_tagged(view, word)]
-    layout = view.passages
-    numbers = view.find_offsets(MESSAGES, ids)
-    passages: Mask = np.isin(layout.message, numbers)
+    passages: Mask = np.zeros(view.count(PASSAGES), dtype=bool)
+    passages[view.find_positions(ids)] = True
     shown = view.claims.answers & claims
     passages[view.claims.find_claim_positions(np.flatnonzero(shown))[1]] = True
     view.tag_matches.put(word, (claims, passages))
